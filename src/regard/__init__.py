@@ -1,0 +1,3 @@
+"""Transformers you can see through."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,160 @@
+"""`regard COMMAND …`: finds the command, lets tyro read its flags, and turns errors into sentences.
+
+Commands are named here and live elsewhere. Nothing heavy is imported until one is called,
+so that `regard --help` answers at once.
+"""
+
+import difflib
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, cast, get_type_hints
+
+from regard import __version__
+from regard.errors import UserError
+
+
+@dataclass(frozen=True)
+class Command:
+    """One verb: what it does in a line, how it is typed, and the function that does it."""
+
+    summary: str
+    examples: tuple[str, ...]
+    target: str  # "module:function"; its signature becomes the flags
+
+    def load(self) -> Callable[..., Any]:
+        module, _, function = self.target.partition(":")
+        found: Callable[..., Any] = getattr(import_module(module), function)
+        return found
+
+
+COMMANDS: Mapping[str, Command] = MappingProxyType(
+    {
+        "demo": Command(
+            "a tour on embedded data: shapes, masks, and a small model that learns",
+            ("regard demo",),
+            "regard.demo:demo",
+        ),
+        "bench": Command(
+            "side by side with other libraries in one run, as ratios",
+            ("regard bench", "regard bench attention --quick"),
+            "regard.bench:bench",
+        ),
+        "doctor": Command(
+            "what this machine has: torch, devices, kernels, data, caches; and one piece of advice",
+            ("regard doctor", "regard doctor --json"),
+            "regard.doctor:doctor",
+        ),
+    }
+)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code: 0 on success and only then."""
+    # A console that cannot show β or → prints a question mark instead of crashing.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        code = dispatch(list(sys.argv[1:] if args is None else args))
+        # Else a closed pipe would be noticed only when the interpreter is already leaving.
+        sys.stdout.flush()
+        return code
+    except UserError as mistake:
+        print(f"regard: {mistake}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("regard: stopped by the keyboard", file=sys.stderr)
+        return 130  # 128 + SIGINT, as shells count
+    except BrokenPipeError:
+        # The reader left (`regard doctor | head -1`); what is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141  # 128 + SIGPIPE
+
+
+def dispatch(args: list[str]) -> int:
+    """Answer the general flags here, and hand everything else to the command that is named."""
+    if not args:
+        print(overview())
+        return 2
+    name, rest = args[0], args[1:]
+    if name in ("-h", "--help"):
+        print(overview())
+    elif name == "--version":
+        print(f"regard {__version__}")
+    elif name in COMMANDS:
+        call(name, COMMANDS[name], rest)
+    else:
+        raise UserError(unknown(name))
+    return 0
+
+
+def call(name: str, command: Command, args: list[str]) -> None:
+    """Parse `args` by the signature of the command's function, and call it."""
+    import tyro
+
+    function = typed_in_place(command.load())
+    try:
+        tyro.cli(function, args=args, prog=f"regard {name}", description=command.summary)
+    except SystemExit as leaving:
+        asked_for_help = not leaving.code and ("-h" in args or "--help" in args)
+        if asked_for_help:
+            print("\n".join(("examples:", *(f"  {line}" for line in command.examples))))
+        raise
+
+
+def typed_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, with `*names` and arguments without a default typed without a flag.
+
+    A required dataclass keeps its flags: marked so, each of its fields would lose theirs.
+    """
+    from tyro.conf import Positional
+
+    signature = inspect.signature(function)
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in signature.parameters.items():
+        many = parameter.kind is parameter.VAR_POSITIONAL
+        needed = parameter.default is parameter.empty and not is_dataclass(hints[name])
+        if many or needed:
+            hints[name] = cast(Any, Positional)[hints[name]]
+
+    @functools.wraps(function)
+    def same(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    # tyro looks through a wrapper that says it is one, and would read the old hints.
+    vars(same).pop("__wrapped__")
+    vars(same)["__signature__"] = signature
+    same.__annotations__ = hints
+    return same
+
+
+def overview() -> str:
+    """The text of `regard --help`."""
+    width = max(map(len, COMMANDS))
+    return "\n".join(
+        (
+            "regard: transformers you can see through",
+            "",
+            "usage: regard COMMAND [FLAGS]    regard COMMAND --help    regard --version",
+            "",
+            *(f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()),
+            "",
+            "examples:",
+            *(f"  {command.examples[-1]}" for command in COMMANDS.values()),
+        )
+    )
+
+
+def unknown(name: str) -> str:
+    """Say that there is no such command, and which one was probably meant."""
+    kind = "flag" if name.startswith("-") else "command"
+    known = ("--help", "--version") if kind == "flag" else tuple(COMMANDS)
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(known)}"
+    return f"no {kind} {name!r}; {hint}"

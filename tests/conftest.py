@@ -1,0 +1,120 @@
+"""What a test may need beyond Python packages, and how a run says what it could not check.
+
+A test says `@pytest.mark.cuda` (or java, chromium, data("cifar10")) and is skipped with a reason
+where that is missing. The run ends with a table of such skips. `REGARD_REQUIRE=cuda,java` turns
+them into failures, for machines that are known to have the thing.
+"""
+
+import os
+import random
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+try:  # a machine lent for its GPU may have torch and pytest and little else
+    import hypothesis
+except ModuleNotFoundError:
+    pass
+else:
+    # The same examples every time, so that a red run is red again; thorough draws new ones.
+    hypothesis.settings.register_profile("steady", derandomize=True, deadline=None, database=None)
+    hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
+    hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+def lack_of_java() -> str | None:
+    return None if shutil.which("java") else "no java on the path"
+
+
+def lack_of_chromium() -> str | None:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return None if any(map(shutil.which, names)) else f"none of {', '.join(names)} on the path"
+
+
+def lack_of_cuda() -> str | None:
+    import torch
+
+    return None if torch.cuda.is_available() else f"torch {torch.__version__} sees no CUDA device"
+
+
+def lack_of_data(name: str) -> str | None:
+    folder = os.environ.get("REGARD_DATA")
+    if not folder:
+        return f"{name}: REGARD_DATA is not set"
+    return None if (Path(folder) / name).exists() else f"{name} is not in REGARD_DATA ({folder})"
+
+
+NEEDS: dict[str, Callable[..., str | None]] = {
+    "java": lack_of_java,
+    "chromium": lack_of_chromium,
+    "cuda": lack_of_cuda,
+    "data": lack_of_data,
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-gpu", metavar="PATH", type=Path, help="write the outcomes as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for need in NEEDS:
+        arguments = "(name)" if need == "data" else ""
+        config.addinivalue_line("markers", f"{need}{arguments}: skipped where {need} is missing")
+    if strange := required() - set(NEEDS):
+        raise pytest.UsageError(
+            f"REGARD_REQUIRE names {', '.join(sorted(strange))}; known are {', '.join(NEEDS)}"
+        )
+    if path := config.getoption("--record-gpu"):
+        from gpu_record import GpuRecord
+
+        config.pluginmanager.register(GpuRecord(path))
+
+
+def required() -> set[str]:
+    """The needs whose absence is a failure."""
+    return {word.strip() for word in os.environ.get("REGARD_REQUIRE", "").split(",")} - {""}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers():
+        if marker.name not in NEEDS:
+            continue
+        reason = NEEDS[marker.name](*marker.args)
+        if reason and marker.name in required():
+            pytest.fail(f"REGARD_REQUIRE has {marker.name}, but {reason}", pytrace=False)
+        if reason:
+            # Properties travel with the report, also from the worker processes of xdist.
+            item.user_properties.append(("need", marker.name))
+            pytest.skip(reason)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = Counter(
+        (dict(report.user_properties).get("need", "-"), reason_of(report))
+        for report in terminalreporter.stats.get("skipped", [])
+    )
+    if not skipped:
+        return
+    terminalreporter.section("skipped")
+    terminalreporter.line(f"{'need':<10}{'tests':>5}  reason")
+    for (need, reason), count in sorted(skipped.items()):
+        terminalreporter.line(f"{need:<10}{count:>5}  {reason}")
+
+
+def reason_of(report: pytest.TestReport) -> str:
+    """The words given to `pytest.skip`, without what pytest puts before them."""
+    words = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+    return words.removeprefix("Skipped: ").strip()
+
+
+@pytest.fixture(autouse=True)
+def _same_random_numbers_in_every_test() -> Iterator[None]:
+    random.seed(0)
+    # Tests of the command line never import torch, and must not wait for it here.
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
+    yield
