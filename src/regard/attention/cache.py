@@ -1,0 +1,240 @@
+"""Keys and values already seen, with the positions they were seen at.
+
+`append` takes the keys, values and positions of new tokens and returns all that may be read now.
+Slots have no meaning of their own: a key is where its position says, in whatever slot it lies, so
+a cache may drop, move or overwrite keys freely. Unfilled slots are at −1, which nothing reads.
+
+- `KVCache()` grows by concatenation; gradients flow through it.
+- `KVCache(size=n)` allocates once and writes in place. With positions as ranges it returns views
+  of the filled part. With positions as tensors it returns all `n` slots at every step, which keeps
+  shapes fixed for a compiled decoder.
+- `keep=mask` evicts what no later query may read under that mask, and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention.algebra import Mask
+from regard.attention.where import Positions, contiguous, locate
+
+
+class Kept(NamedTuple):
+    """All that may be read: keys, values and where they are."""
+
+    k: Float[Tensor, "*b g m d"]
+    v: Float[Tensor, "*b g m e"]
+    positions: Positions
+
+
+class KVCache:
+    """The keys and values of one attention layer."""
+
+    def __init__(self, *, size: int | None = None, keep: Mask | None = None) -> None:
+        if size is not None and size < 1:
+            raise ValueError(f"a cache of {size} slots holds nothing; give it at least 1")
+        self.size, self.keep = size, keep
+        self.kept: Kept | None = None
+        self._store: Kept | None = None  # what was allocated, when a size was given
+        self._placed = False  # whether positions came as tensors, so that all slots are returned
+
+    def __len__(self) -> int:
+        """How many slots are returned at present, evicted and unfilled ones not counted."""
+        if self.kept is None:
+            return 0
+        positions = self.kept.positions
+        if isinstance(positions, range):
+            return len(positions)
+        return int((positions >= 0).sum(-1).max())
+
+    def append(
+        self, k: Float[Tensor, "*b g n d"], v: Float[Tensor, "*b g n e"], positions: Positions
+    ) -> Kept:
+        """Add new tokens; return all keys, values and positions that may be read from now on."""
+        if k.shape[:-1] != v.shape[:-1]:
+            raise ValueError(f"keys are {tuple(k.shape)} and values {tuple(v.shape)}")
+        if _count(positions) != k.shape[-2]:
+            raise ValueError(f"{_count(positions)} positions for {k.shape[-2]} keys")
+        if self.size is None:
+            self.kept = self._grow(k, v, positions)
+        elif isinstance(positions, range):
+            self.kept = self._fill(k, v, positions)
+        else:
+            self.kept = self._place(k, v, positions)
+        return self.kept
+
+    def reorder(self, index: Int[Tensor, " b"]) -> None:
+        """Let sequence i of the batch continue what sequence `index[i]` has seen, as beams do."""
+
+        def pick(kept: Kept) -> Kept:
+            k, v, positions = kept
+            if isinstance(positions, Tensor) and positions.ndim > 1:
+                positions = positions.index_select(0, index)
+            return Kept(k.index_select(0, index), v.index_select(0, index), positions)
+
+        if self._store is not None and self.kept is not None:
+            self._store = pick(self._store)
+            filled = self.kept.positions
+            if isinstance(filled, Tensor) and filled.ndim > 1:
+                filled = filled.index_select(0, index)
+            self.kept = self._view(filled)
+        elif self.kept is not None:
+            self.kept = pick(self.kept)
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether a later append may change keys and values that were returned before."""
+        return self._placed
+
+    def allocate(self, k: Tensor, v: Tensor) -> None:
+        """Make room for `size` keys and values like these, before a decoder is compiled."""
+        if self.size is None:
+            raise ValueError("a growing cache allocates nothing; give it a size")
+        self._store = Kept(
+            k.new_zeros(*k.shape[:-2], self.size + 1, k.shape[-1]),  # the last slot is for −1
+            v.new_zeros(*v.shape[:-2], self.size + 1, v.shape[-1]),
+            torch.full((self.size + 1,), -1, device=k.device),
+        )
+
+    def _grow(self, k: Tensor, v: Tensor, positions: Positions) -> Kept:
+        if self.kept is None:
+            return Kept(k, v, positions)
+        old = self._evicted(self.kept, positions)
+        return Kept(
+            torch.cat([old.k, k], -2),
+            torch.cat([old.v, v], -2),
+            _joined(old.positions, positions, k.device),
+        )
+
+    def _evicted(self, kept: Kept, coming: Positions) -> Kept:
+        """What queries at the coming positions, or later ones, may still read."""
+        if self.keep is None or not kept.k.shape[-2]:
+            return kept
+        # Two ranges are settled on the host; anything else where the keys are.
+        host = isinstance(kept.positions, range) and isinstance(coming, range)
+        where = locate(kept.positions, None if host else kept.k.device)
+        needed = self.keep.needs(where, _earliest(coming))
+        columns = needed if needed.ndim == 1 else needed.flatten(0, -2).any(0)
+        if bool(columns.all()):
+            return kept
+        rows = columns.nonzero()[:, 0]
+        where = torch.where(needed, where, -1)[..., rows]
+        rows = rows.to(kept.k.device)
+        return Kept(
+            kept.k.index_select(-2, rows),
+            kept.v.index_select(-2, rows),
+            contiguous(where, kept.k.device) if host else where,
+        )
+
+    def _fill(self, k: Tensor, v: Tensor, positions: range) -> Kept:
+        """Write behind what is there; when the end is reached, first close up what is kept."""
+        assert self.size is not None
+        if self._placed:
+            raise ValueError("this cache was given positions as tensors: go on with tensors")
+        if self._store is None:
+            self.allocate(k, v)
+        filled = self.kept.positions if self.kept is not None else range(0)
+        start = _count(filled)
+        if self.keep is None and positions.start != start:
+            raise ValueError(f"the next position of the cache is {start}, not {positions.start}")
+        if start + len(positions) > self.size and self.kept is not None:
+            filled = self._close_up(self._evicted(self.kept, positions))
+            start = _count(filled)
+        stop = start + len(positions)
+        if stop > self.size:
+            raise ValueError(
+                f"{len(positions)} more tokens need {stop} slots and the cache has {self.size}; "
+                "give it a larger size" + ("" if self.keep else ", or a mask to evict by (keep=)")
+            )
+        assert self._store is not None and isinstance(self._store.positions, Tensor)
+        self._store.k[..., start:stop, :] = k
+        self._store.v[..., start:stop, :] = v
+        self._store.positions[..., start:stop] = locate(positions, k.device)
+        return self._view(_joined(filled, positions, k.device))
+
+    def _close_up(self, old: Kept) -> Positions:
+        """Move what is kept to the front of new storage: views of the old may be in use."""
+        assert self._store is not None
+        count = old.k.shape[-2]
+        k, v, positions = (torch.zeros_like(x) for x in self._store)  # type: ignore[arg-type]
+        k[..., :count, :], v[..., :count, :] = old.k, old.v
+        positions.fill_(-1)[..., :count] = locate(old.positions, k.device)
+        self._store = Kept(k, v, positions)
+        return old.positions
+
+    def _view(self, filled: Positions) -> Kept:
+        assert self._store is not None
+        count = _count(filled)
+        return Kept(self._store.k[..., :count, :], self._store.v[..., :count, :], filled)
+
+    def _place(self, k: Tensor, v: Tensor, positions: Tensor) -> Kept:
+        """Write each token into a free slot, with no step that depends on a tensor's values."""
+        assert self.size is not None
+        if self._store is None:
+            self.allocate(k, v)
+        assert self._store is not None
+        store_k, store_v, store_pos = self._store
+        assert isinstance(store_pos, Tensor)
+        if positions.ndim > store_pos.ndim:  # sequences go separate ways from here on
+            store_pos = store_pos.expand(*positions.shape[:-1], -1).clone()
+            self._store = Kept(store_k, store_v, store_pos)
+        positions = positions.expand(*store_pos.shape[:-1], -1).to(store_pos.dtype)
+
+        slots = self._slots(store_pos, positions)
+        at = slots.unsqueeze(-2) if slots.ndim > 1 else slots  # b n → b 1 n, one for all heads
+        store_k.scatter_(-2, at[..., None].expand(k.shape), k)
+        store_v.scatter_(-2, at[..., None].expand(v.shape), v)
+        store_pos.scatter_(-1, slots, positions)
+        self._placed = True
+        return Kept(
+            store_k[..., : self.size, :],
+            store_v[..., : self.size, :],
+            store_pos[..., : self.size].clone(),  # a later append must not move an earlier answer
+        )
+
+    def _slots(self, stored: Tensor, positions: Tensor) -> Tensor:
+        """A slot for each new token: its position, or with eviction the first that is free."""
+        assert self.size is not None
+        here = positions >= 0
+        if self.keep is None:
+            torch._assert_async(
+                (positions < self.size).all(),
+                f"a position lies past the {self.size} slots of the cache",
+            )
+            return positions.masked_fill(~here, self.size)
+        kept = self.keep.needs(stored[..., : self.size], _earliest(positions))
+        torch._assert_async(
+            ((~kept).sum(-1) >= here.sum(-1)).all(),
+            f"the {self.size} slots of the cache are full of keys that may still be read",
+        )
+        stored[..., : self.size].masked_fill_(~kept, -1)
+        free = kept.int().argsort(dim=-1, stable=True)
+        order = (here.int().cumsum(-1) - 1).clamp(0, self.size - 1)
+        return free.gather(-1, order).masked_fill(~here, self.size)
+
+
+def _count(positions: Positions) -> int:
+    return len(positions) if isinstance(positions, range) else positions.shape[-1]
+
+
+def _joined(old: Positions, new: Positions, device: torch.device) -> Positions:
+    if _count(old) == 0:
+        return new
+    if isinstance(old, range) and isinstance(new, range) and old.stop == new.start:
+        return range(old.start, new.stop)
+    a, b = locate(old, device), locate(new, device)
+    lead = torch.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    return torch.cat([a.expand(*lead, -1), b.expand(*lead, -1)], -1)
+
+
+def _earliest(positions: Positions) -> int | Tensor:
+    """The first position of each sequence; 0, which evicts nothing, where all are nowhere."""
+    if isinstance(positions, range):
+        return positions.start
+    here = positions >= 0
+    far = positions.masked_fill(~here, torch.iinfo(positions.dtype).max).amin(-1, keepdim=True)
+    return torch.where(here.any(-1, keepdim=True), far, 0)

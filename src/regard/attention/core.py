@@ -1,0 +1,132 @@
+"""softmax(β q kᵀ) v: the plain path that says what attention is, and the fast one beside it."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.attention.algebra import Mask
+from regard.attention.call import Call, Predicate
+from regard.attention.kernels import choose
+from regard.attention.where import Positions
+
+
+class Attended(NamedTuple):
+    """What each query read, and the weights it read with."""
+
+    read: Tensor
+    weights: Tensor
+
+
+def attend(
+    q: Float[Tensor, "... n d"],
+    k: Float[Tensor, "... m d"],
+    v: Float[Tensor, "... m e"],
+    *,
+    mask: Mask | Predicate | Bool[Tensor, "... #n #m"] | None = None,
+    q_pos: Positions | None = None,
+    k_pos: Positions | None = None,
+    bias: Predicate | Float[Tensor, "... #n #m"] | None = None,
+    beta: float | int | None = None,
+) -> Attended:
+    """Let each of n queries read m values, weighted by how well their keys match.
+
+    `mask` is True where a query may read; a query that may read nothing reads zeros. `bias` is
+    added to the scores. The default β, d^-1/2, keeps the scores of unit-variance q and k at unit
+    variance however wide the head is; β = 0 is the mean, β = ∞ the best key alone.
+    """
+    return plain(Call.check(q, k, v, mask, q_pos, k_pos, bias, beta))
+
+
+def attend_fused(
+    q: Float[Tensor, "... n d"],
+    k: Float[Tensor, "... m d"],
+    v: Float[Tensor, "... m e"],
+    *,
+    mask: Mask | Predicate | Bool[Tensor, "... #n #m"] | None = None,
+    q_pos: Positions | None = None,
+    k_pos: Positions | None = None,
+    bias: Predicate | Float[Tensor, "... #n #m"] | None = None,
+    beta: float | int | None = None,
+) -> Float[Tensor, "... n e"]:
+    """The read of `attend`, by the fastest kernel that computes exactly that."""
+    call = Call.check(q, k, v, mask, q_pos, k_pos, bias, beta)
+    plan = choose(call)
+    return plain_in_rows(call) if plan.kernel is None else plan.kernel(call)
+
+
+def explain(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Mask | Predicate | Tensor | None = None,
+    q_pos: Positions | None = None,
+    k_pos: Positions | None = None,
+    bias: Predicate | Tensor | None = None,
+    beta: float | int | None = None,
+) -> str:
+    """Which kernel `attend_fused` would take for this call, and why, in words."""
+    return choose(Call.check(q, k, v, mask, q_pos, k_pos, bias, beta)).why
+
+
+def plain(call: Call) -> Attended:
+    """Attention as it is written down, in at least float32."""
+    q, k, v = call.blanked()
+    if q.ndim > 2:  # query heads that share a key head read the same keys
+        share = q.shape[-3] // k.shape[-3]
+        k, v = k.repeat_interleave(share, -3), v.repeat_interleave(share, -3)
+    allowed, bias = call.allowed(), call.added()
+
+    # Half-precision exponentials lose the tail, so scores and softmax are at least float32.
+    wide = torch.promote_types(q.dtype, torch.float32)
+    if math.isinf(call.beta):
+        allowed = _best(q.to(wide), k.to(wide), allowed, bias)
+        scores = torch.zeros_like(allowed, dtype=wide)
+        bias = None if bias is None else bias.detach()
+    else:
+        scores = torch.einsum("...nd,...md->...nm", q.to(wide) * call.beta, k.to(wide))
+    if bias is not None:
+        scores = scores + bias.to(wide)
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -torch.inf)
+
+    if allowed is None and bias is None:
+        weights = scores.softmax(-1)
+    else:
+        # A row of −∞ alone is 0/0. It gets a finite softmax first and zeros after, so that
+        # no NaN ever exists for a gradient to meet.
+        blind = torch.isneginf(scores).all(-1, keepdim=True)
+        weights = scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
+    read = torch.einsum("...nm,...me->...ne", weights, v.to(wide))
+    return Attended(read.to(v.dtype), weights.to(v.dtype))
+
+
+def plain_in_rows(call: Call, entries: int = 1 << 24) -> Tensor:
+    """The plain read a few queries at a time: never more than `entries` weights at once."""
+    *lead, n, _ = call.q.shape
+    step = max(1, entries // max(1, math.prod(lead) * call.k.shape[-2]))
+    if n <= step:
+        return plain(call).read
+    reads = [plain(call.rows(slice(at, at + step))).read for at in range(0, n, step)]
+    return torch.cat(reads, -2)
+
+
+@torch.no_grad()
+def _best(q: Tensor, k: Tensor, allowed: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Which keys match best: those whose score, give or take its rounding, reaches the top.
+
+    The limit β → ∞ of softmax(β s + bias) puts all weight on these, in proportion to e^bias.
+    """
+    scores = torch.einsum("...nd,...md->...nm", q, k)
+    rounding = torch.einsum("...nd,...md->...nm", q.abs(), k.abs())
+    rounding = rounding * (4 * torch.finfo(q.dtype).eps)
+    shut = torch.zeros_like(scores, dtype=torch.bool) if allowed is None else ~allowed
+    if bias is not None:
+        shut = shut | torch.isneginf(bias)
+    if scores.shape[-1] == 0:
+        return torch.zeros_like(scores, dtype=torch.bool)
+    top = (scores - rounding).masked_fill(shut, -torch.inf).amax(-1, keepdim=True)
+    return (scores + rounding >= top) & ~shut

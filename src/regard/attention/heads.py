@@ -1,0 +1,121 @@
+"""Multi-head attention: four projections around whichever attention, place and mask it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.algebra import Mask
+from regard.attention.cache import KVCache
+from regard.attention.call import Call, Predicate
+from regard.attention.core import Attended, attend_fused
+from regard.attention.positions import Place
+from regard.attention.where import Positions, locate
+
+Attention = Callable[..., Tensor | Attended]  # with the arguments of attend
+Observer = Callable[[Call, Tensor], None]
+
+
+class MultiHead(nn.Module):
+    """Tokens read from tokens: their own (self-attention) or another sequence's (`context`).
+
+    `groups` is the number of key and value heads that the query heads share. `attention`,
+    `place` and `mask` are values: any function with the arguments of `attend`, any `Place`, any
+    mask; the last two may be replaced for one call.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        groups: int | None = None,
+        head_width: int | None = None,
+        context_width: int | None = None,
+        bias: bool = True,
+        out_bias: bool | None = None,
+        beta: float | int | None = None,
+        attention: Attention = attend_fused,
+        place: Place | None = None,
+        mask: Mask | Predicate | None = None,
+    ) -> None:
+        super().__init__()
+        if head_width is None and width % heads:
+            near = f"{width // heads * heads} and {(width // heads + 1) * heads}"
+            raise ValueError(
+                f"width {width} does not split into {heads} heads; nearest widths are {near}"
+            )
+        groups = heads if groups is None else groups
+        if groups < 1 or heads % groups:
+            raise ValueError(f"{heads} heads do not share {groups} groups of keys evenly")
+        self.heads, self.groups = heads, groups
+        self.head_width = d = width // heads if head_width is None else head_width
+        self.beta, self.attention, self.mask = beta, attention, mask
+        self.place = Place() if place is None else place
+        self.observer: Observer | None = None  # set by watch, for as long as it watches
+
+        context_width = width if context_width is None else context_width
+        self.to_q = nn.Linear(width, heads * d, bias=bias)
+        self.to_k = nn.Linear(context_width, groups * d, bias=bias)
+        self.to_v = nn.Linear(context_width, groups * d, bias=bias)
+        self.to_out = nn.Linear(heads * d, width, bias=bias if out_bias is None else out_bias)
+
+    def forward(
+        self,
+        x: Float[Tensor, "*b n c"],
+        context: Float[Tensor, "*b m w"] | None = None,
+        *,
+        positions: Positions | None = None,
+        context_positions: Positions | None = None,
+        cache: KVCache | None = None,
+        place: Place | None = None,
+        mask: Mask | Predicate | Tensor | None = None,
+    ) -> Float[Tensor, "*b n c"]:
+        """What each token reads, projected back to the model's width.
+
+        Positions default to 0 … n − 1. With a cache they must be said, and the cache remembers
+        the keys: in self-attention it grows with x, in cross-attention it holds the context,
+        which is projected once.
+        """
+        place = self.place if place is None else place
+        mask = self.mask if mask is None else mask
+        if positions is None:
+            if cache is not None and context is None:
+                raise ValueError("with a cache, say where the tokens are: positions=range(…)")
+            positions = range(x.shape[-2])
+
+        q = self.split(self.to_q(x), self.heads)
+        if context is not None and cache is not None and cache.kept is not None:
+            k, v, k_pos = cache.kept
+            q, _ = place.turn(q, k[..., :0, :], positions, range(0))
+        else:
+            source = x if context is None else context
+            k_pos = positions if context is None else context_positions
+            k_pos = range(source.shape[-2]) if k_pos is None else k_pos
+            k = self.split(self.to_k(source), self.groups)
+            v = self.split(self.to_v(source), self.groups)
+            q, k = place.turn(q, k, positions, k_pos)
+            if cache is not None:
+                k, v, k_pos = cache.append(k, v, k_pos)
+
+        bias = place.bias(locate(positions, x.device), locate(k_pos, x.device))
+        read = self.read(q, k, v, mask=mask, q_pos=positions, k_pos=k_pos, bias=bias)
+        if self.observer is not None:
+            if cache is not None and cache.overwrites:
+                k, v = k.clone(), v.clone()
+            call = Call.check(q, k, v, mask, positions, k_pos, bias, self.beta)
+            self.observer(call, read)
+        return self.to_out(read.transpose(-3, -2).flatten(-2))  # b h n e → b n (h e)
+
+    def read(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Float[Tensor, "*b h n e"]:
+        """The read of the attention that was passed in; `attend` brings weights along."""
+        out = self.attention(q, k, v, beta=self.beta, **options)
+        return out.read if isinstance(out, Attended) else out
+
+    @staticmethod
+    def split(x: Float[Tensor, "*b n w"], heads: int) -> Float[Tensor, "*b h n d"]:
+        """Cut the width into heads: b n (h d) → b h n d."""
+        return x.unflatten(-1, (heads, -1)).transpose(-3, -2)

@@ -1,0 +1,284 @@
+"""The fast paths of attention, and the chooser that names one for a call.
+
+The chooser looks at Python objects only: device, dtype, shapes, the mask's expression, a range or
+a tensor. It never looks at a tensor's values, so it costs microseconds, never waits for a GPU and
+decides the same when the model is compiled. Each path returns what `plain` reads.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.bias import causal_lower_right
+from torch.nn.functional import pad, scaled_dot_product_attention
+
+from regard.attention.algebra import Causal, Mask
+from regard.attention.call import Call
+from regard.attention.where import locate
+
+TILE = 128  # side of the squares a mask is asked about
+TILED_FROM = 512  # tokens from which many small calls beat one dense mask (measured on a CPU) …
+TILED_BELOW = 0.9  # … when no more than this share of the map lies in tiles that are read
+DENSE_UPTO = 1 << 22  # entries of a mask; more than these are never written out at once
+
+
+class Plan(NamedTuple):
+    """How a call will be computed; no kernel means the plain path, in blocks of rows."""
+
+    kernel: Callable[[Call], Tensor] | None
+    why: str
+
+
+def choose(call: Call) -> Plan:
+    """The fastest path that computes exactly this call, with the reason in words."""
+    n, m = call.q.shape[-2], call.k.shape[-2]
+    if call.beta == 0 or math.isinf(call.beta):
+        return Plan(None, f"plain, in blocks of rows: β = {call.beta:g} is a limit")
+    if n == 0 or m == 0:
+        return Plan(None, f"plain: {n} queries and {m} keys leave nothing to do")
+    if isinstance(call.q_pos, Tensor) or isinstance(call.k_pos, Tensor):
+        return Plan(dense, "SDPA with a mask: positions are a tensor, so some may be nowhere")
+    if call.bias is not None:
+        return Plan(dense, "SDPA with the bias as an additive mask")
+    if isinstance(call.mask, Mask):
+        assert isinstance(call.q_pos, range) and isinstance(call.k_pos, range)
+        return _choose_by_mask(call, call.mask.on(call.q_pos, call.k_pos))
+    if call.mask is not None:
+        return Plan(dense, "SDPA with a mask: only an expression says more than its values")
+    return Plan(whole, f"SDPA{_preferred(call)}: nothing is masked")
+
+
+def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
+    q_pos, k_pos = call.q_pos, call.k_pos
+    assert isinstance(q_pos, range) and isinstance(k_pos, range)
+    gpu = call.q.device.type == "cuda"
+    if mask is True:
+        return Plan(whole, f"SDPA{_preferred(call)}: {call.mask} reads everything here")
+    if mask is False:
+        return Plan(dense, f"SDPA with a mask: {call.mask} reads nothing here")
+    if isinstance(mask, Causal):
+        if q_pos == k_pos:
+            return Plan(causal_square, f"SDPA{_preferred(call)}, causal flag")
+        if gpu and q_pos.stop == k_pos.stop and q_pos.start > k_pos.start:
+            return Plan(causal_tail, "SDPA, causal aligned to the last key")
+    if gpu and _flex_fits(call):
+        return Plan(flex, f"FlexAttention: block mask of {mask}")
+    # Tiles are picked on the host, which a compiled graph cannot do.
+    entries = len(q_pos) * len(k_pos)
+    if entries >= TILED_FROM**2 and not torch.compiler.is_compiling():
+        read = _share_read(mask, q_pos, k_pos)
+        if read <= TILED_BELOW or entries > DENSE_UPTO:
+            return Plan(tiled, f"SDPA tile by tile: {mask} reads in {read:.0%} of the tiles")
+    return Plan(dense, f"SDPA with a mask: {mask} over {len(q_pos)} × {len(k_pos)}")
+
+
+def whole(call: Call) -> Tensor:
+    """Everything may be read."""
+    with _prefer(call):
+        return _sdpa(call.q, call.k, call.v, call.beta)
+
+
+def causal_square(call: Call) -> Tensor:
+    """Queries and keys at the same positions, nothing read ahead."""
+    with _prefer(call):
+        return _sdpa(call.q, call.k, call.v, call.beta, is_causal=True)
+
+
+def causal_tail(call: Call) -> Tensor:
+    """The queries are the last of the keys: a prompt continued, a chunk behind a cache."""
+    corner = causal_lower_right(call.q.shape[-2], call.k.shape[-2])
+    return _sdpa(call.q, call.k, call.v, call.beta, attn_mask=corner)
+
+
+def dense(call: Call) -> Tensor:
+    """The mask and the bias written out, n × m or less where they broadcast."""
+    q, k, v = call.blanked()
+    allowed, bias = call.allowed(), call.added()
+    if bias is not None:
+        # Numbers before bools: a bias of −∞ shuts a key exactly as a mask does.
+        scores = bias.to(q.dtype)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, -torch.inf)
+        blind = torch.isneginf(scores).all(-1, keepdim=True)
+        read = _sdpa(q, k, v, call.beta, attn_mask=scores.masked_fill(blind, 0.0))
+    elif allowed is not None:
+        # Kernels disagree about a query that may read nothing: let it read all, then forget it.
+        blind = ~allowed.any(-1, keepdim=True)
+        read = _sdpa(q, k, v, call.beta, attn_mask=allowed | blind)
+    else:
+        return _sdpa(q, k, v, call.beta)
+    if blind.shape[-2] == 1 != q.shape[-2]:
+        blind = blind.expand(*blind.shape[:-2], q.shape[-2], 1)
+    return read.masked_fill(blind, 0.0)
+
+
+def tiled(call: Call) -> Tensor:
+    """A block of queries at a time against the keys it may read, so work follows the mask."""
+    assert isinstance(call.q_pos, range) and isinstance(call.k_pos, range)
+    mask = call.mask
+    assert isinstance(mask, Mask)
+    reads = []
+    for rows, columns in _strips(mask, call.q_pos, call.k_pos):
+        part = call.rows(rows)
+        if len(columns) == 1:
+            (only,) = columns
+            part = replace(
+                part, k=call.k[..., only, :], v=call.v[..., only, :], k_pos=call.k_pos[only]
+            )
+        else:
+            k_pos = locate(call.k_pos, call.q.device)
+            part = replace(
+                part,
+                k=torch.cat([call.k[..., at, :] for at in columns], -2),
+                v=torch.cat([call.v[..., at, :] for at in columns], -2),
+                k_pos=torch.cat([k_pos[at] for at in columns]),
+            )
+        reads.append(dense(part))
+    return torch.cat(reads, -2)
+
+
+def flex(call: Call) -> Tensor:
+    """FlexAttention over the tiles that the mask reads."""
+    assert isinstance(call.q_pos, range) and isinstance(call.k_pos, range)
+    assert isinstance(call.mask, Mask)
+    q, k, v = (_four_axes(x) for x in (call.q, call.k, call.v))
+    run = _flex_attention() if not torch.compiler.is_compiling() else _flex_eager()
+    shape = (*call.q.shape[:-1], call.v.shape[-1])
+    read = run(
+        q,
+        k,
+        v,
+        block_mask=_block_mask(call.mask, call.q_pos, call.k_pos, call.q.device),
+        scale=call.beta,
+        enable_gqa=q.shape[1] != k.shape[1],
+    )
+    return read.reshape(shape)
+
+
+def _sdpa(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tensor:
+    """torch's call, with any number of leading axes and any two widths.
+
+    Its fast kernels take four axes and equal widths only; zeros appended to q and k change no
+    score, and columns of zeros appended to v are cut off again.
+    """
+    shape, width = (*q.shape[:-1], v.shape[-1]), max(q.shape[-1], v.shape[-1])
+    if options.get("attn_mask") is not None and q.ndim > 4:
+        options["attn_mask"] = options["attn_mask"].expand(*q.shape[:-1], k.shape[-2])
+        options["attn_mask"] = options["attn_mask"].flatten(0, -4)
+    q, k, v = (_four_axes(pad(x, (0, width - x.shape[-1]))) for x in (q, k, v))
+    grouped = q.shape[1] != k.shape[1]
+    read = scaled_dot_product_attention(q, k, v, scale=beta, enable_gqa=grouped, **options)
+    return read[..., : shape[-1]].reshape(shape)
+
+
+def _four_axes(x: Tensor) -> Tensor:
+    """(n d), (h n d) or (a b … h n d) as (b h n d)."""
+    if x.ndim < 4:
+        return x[(None,) * (4 - x.ndim)]
+    return x.flatten(0, -4)
+
+
+def _preferred(call: Call) -> str:
+    return " by cuDNN" if _cudnn_fits(call) else ""
+
+
+def _prefer(call: Call) -> AbstractContextManager[Any]:
+    if not _cudnn_fits(call):
+        return nullcontext()
+    # cuDNN first, the rest as fallbacks, for this call alone.
+    order = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]
+    order += [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    return sdpa_kernel(order, set_priority=True)
+
+
+def _cudnn_fits(call: Call) -> bool:
+    """On Hopper cuDNN's kernel is the fastest for half precision and long sequences (measured)."""
+    q = call.q
+    return (
+        q.device.type == "cuda"
+        and q.dtype in (torch.float16, torch.bfloat16)
+        and torch.cuda.get_device_capability(q.device)[0] == 9
+        and q.shape[-1] == call.v.shape[-1]
+        and q.shape[-1] % 8 == 0
+        and 64 <= q.shape[-1] <= 128
+        and q.shape[-2] >= 512
+    )
+
+
+def _flex_fits(call: Call) -> bool:
+    d, e = call.q.shape[-1], call.v.shape[-1]
+    return call.q.shape[-2] >= TILED_FROM and d == e and d >= 16 and d & (d - 1) == 0
+
+
+def _share_read(mask: Mask, q_pos: range, k_pos: range) -> float:
+    """The share of the map that lies in strips the mask reads."""
+    entries = sum(
+        (rows.stop - rows.start) * sum(at.stop - at.start for at in columns)
+        for rows, columns in _strips(mask, q_pos, k_pos)
+    )
+    return entries / (len(q_pos) * len(k_pos))
+
+
+@functools.lru_cache(maxsize=256)
+def _strips(mask: Mask, q_pos: range, k_pos: range) -> Sequence[tuple[slice, Sequence[slice]]]:
+    """For each block of queries, the runs of keys that some of them may read."""
+    strips = []
+    for row, some in enumerate(mask.tiles(q_pos, k_pos, TILE).some.tolist()):
+        rows = slice(row * TILE, min((row + 1) * TILE, len(q_pos)))
+        starts = [at for at in range(len(some)) if at == 0 or some[at] != some[at - 1]]
+        runs = [
+            slice(start * TILE, min(stop * TILE, len(k_pos)))
+            for start, stop in pairwise([*starts, len(some)])
+            if some[start]
+        ]
+        strips.append((rows, tuple(runs) or (slice(0, 1),)))  # a blind block still needs a key
+    return tuple(strips)
+
+
+@functools.lru_cache(maxsize=64)
+def _block_mask(mask: Mask, q_pos: range, k_pos: range, device: torch.device) -> Any:
+    from torch.nn.attention.flex_attention import BlockMask
+
+    # Offsets are tensors, so that a cache moving on does not compile the kernel anew.
+    q_start, k_start = torch.tensor([q_pos.start, k_pos.start], device=device).unbind()
+
+    def reads(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return mask.reads(q + q_start, k + k_start)  # type: ignore[no-any-return]
+
+    some, every = mask.tiles(q_pos, k_pos, TILE)
+    # The last column may be cut short: leave its edge to the predicate.
+    if len(k_pos) % TILE:
+        every[:, -1] = False
+    if len(q_pos) % TILE:
+        every[-1, :] = False
+    partial, full = _ragged(some & ~every, device), _ragged(every, device)
+    return BlockMask.from_kv_blocks(
+        *partial, *full, BLOCK_SIZE=TILE, mask_mod=reads, seq_lengths=(len(q_pos), len(k_pos))
+    )
+
+
+def _ragged(tiles: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+    """How many tiles each row has, and which, the present ones first."""
+    count = tiles.sum(-1, dtype=torch.int32)
+    order = tiles.int().argsort(dim=-1, descending=True, stable=True).int()
+    return count[None, None].to(device), order[None, None].to(device)
+
+
+@functools.cache
+def _flex_attention() -> Callable[..., Tensor]:
+    return torch.compile(_flex_eager())
+
+
+def _flex_eager() -> Callable[..., Any]:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    return flex_attention

@@ -1,0 +1,388 @@
+"""The named masks, and the little language that spells them: `causal & (window(64) | sinks(4))`.
+
+Each mask is one predicate, `reads(q, k)`, and what follows from it for whole spans of positions
+(`cover`), written with comparisons alone so that it serves integers and tensors alike.
+"""
+
+import ast
+import difflib
+import math
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.algebra import Causal, Cover, Mask, Offsets, Span
+
+LARGEST = 1 << 31  # arguments beyond any sequence are mistakes, and would overflow products
+
+
+@dataclass(frozen=True, repr=False)
+class Named(Mask):
+    """A mask with whole-number arguments, printed as the call that made it."""
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value, least = getattr(self, f.name), f.metadata.get("least", 1)
+            if f.name == "grid":
+                object.__setattr__(self, "grid", _grid(value))
+            elif not isinstance(value, int) or isinstance(value, bool):
+                raise TypeError(f"{self._name}: {f.name} is a whole number, not {value!r}")
+            elif not least <= value < LARGEST:
+                raise ValueError(
+                    f"{self._name}: {f.name} must be at least {least} and under 2³¹, not {value}"
+                )
+
+    @property
+    def _name(self) -> str:
+        return next(name for name, made in MASKS.items() if made is type(self))
+
+    def __str__(self) -> str:
+        return f"{self._name}({', '.join(repr(getattr(self, f.name)) for f in fields(self))})"
+
+
+causal = Causal()
+
+
+def count_field() -> Any:
+    """A field that may be zero."""
+    return field(metadata={"least": 0})
+
+
+@dataclass(frozen=True, repr=False)
+class Window(Named):
+    """|q − k| < w: with `causal`, w keys, the query's own included."""
+
+    w: int
+
+    def reads(self, q: Any, k: Any) -> Any:
+        return (q - k).abs() < self.w
+
+    def cover(self, q: Span, k: Span) -> Cover:
+        return Cover(
+            (k.first - q.last < self.w) & (q.first - k.last < self.w),
+            (k.last - q.first < self.w) & (q.last - k.first < self.w),
+        )
+
+    @property
+    def offsets(self) -> Offsets:
+        return Offsets(1 - self.w, self.w - 1)
+
+
+@dataclass(frozen=True, repr=False)
+class Strided(Named):
+    """Every `step`-th key, counted from the query."""
+
+    step: int
+
+    def reads(self, q: Any, k: Any) -> Any:
+        return (q - k) % self.step == 0
+
+    def cover(self, q: Span, k: Span) -> Cover:
+        least, greatest = q.first - k.last, q.last - k.first
+        some = greatest // self.step * self.step >= least
+        return Cover(some, some & ((least == greatest) | (self.step == 1)))
+
+
+@dataclass(frozen=True, repr=False)
+class Dilated(Named):
+    """A window with holes: `w` keys to either side, the query's own included, `step` apart."""
+
+    w: int
+    step: int
+
+    def reads(self, q: Any, k: Any) -> Any:
+        return ((q - k).abs() < self.w * self.step) & ((q - k) % self.step == 0)
+
+    def cover(self, q: Span, k: Span) -> Cover:
+        far, strided = (self.w - 1) * self.step, Strided(self.step).cover(q, k)
+        least, greatest = q.first - k.last, q.last - k.first
+        return Cover(
+            strided.some & (least <= far) & (greatest >= -far),
+            strided.every & (least >= -far) & (greatest <= far),
+        )
+
+    @property
+    def offsets(self) -> Offsets:
+        return Offsets(-(self.w - 1) * self.step, (self.w - 1) * self.step)
+
+
+@dataclass(frozen=True, repr=False)
+class Blocks(Named):
+    """Keys of the query's own block of `size`."""
+
+    size: int
+
+    def reads(self, q: Any, k: Any) -> Any:
+        return q // self.size == k // self.size
+
+    def cover(self, q: Span, k: Span) -> Cover:
+        size = self.size
+        return Cover(
+            (q.first // size <= k.last // size) & (k.first // size <= q.last // size),
+            (q.first // size == k.last // size) & (k.first // size == q.last // size),
+        )
+
+    @property
+    def offsets(self) -> Offsets:
+        return Offsets(1 - self.size, self.size - 1)
+
+
+@dataclass(frozen=True, repr=False)
+class Sinks(Named):
+    """The first `c` keys, for every query."""
+
+    c: int = count_field()
+
+    def reads(self, q: Any, k: Any) -> Any:
+        return k < self.c
+
+    def cover(self, q: Span, k: Span) -> Cover:
+        return Cover(k.first < self.c, k.last < self.c)
+
+    @property
+    def offsets(self) -> Offsets:
+        return Offsets(1 - self.c, math.inf)
+
+
+@dataclass(frozen=True, repr=False)
+class Prefix(Named):
+    """The first `c` tokens read one another."""
+
+    c: int = count_field()
+
+    def reads(self, q: Any, k: Any) -> Any:
+        return (q < self.c) & (k < self.c)
+
+    def cover(self, q: Span, k: Span) -> Cover:
+        return Cover((q.first < self.c) & (k.first < self.c), (q.last < self.c) & (k.last < self.c))
+
+    @property
+    def offsets(self) -> Offsets:
+        return Offsets(1 - self.c, self.c - 1)
+
+
+@dataclass(frozen=True, repr=False)
+class Everywhere(Named):
+    """The first `c` tokens read all and are read by all."""
+
+    c: int = count_field()
+
+    def reads(self, q: Any, k: Any) -> Any:
+        return (q < self.c) | (k < self.c)
+
+    def cover(self, q: Span, k: Span) -> Cover:
+        return Cover((q.first < self.c) | (k.first < self.c), (q.last < self.c) | (k.last < self.c))
+
+
+@dataclass(frozen=True, repr=False)
+class RandomKeys(Named):
+    """`count` distinct keys drawn for each query from 0 … among − 1, the same at every call."""
+
+    count: int
+    among: int
+    seed: int = field(default=0, metadata={"least": 0})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.count > self.among:
+            raise ValueError(f"random_keys: cannot draw {self.count} keys among {self.among}")
+
+    def drawn(self, q: Tensor) -> Tensor:
+        """The keys of each query, on a new last axis.
+
+        Floyd's sampling: draw from 0 … j for growing j and take j itself on a repeat, which
+        gives every set of `count` keys the same chance. The dice are a hash of (seed, query, j),
+        so that a row does not depend on which other rows are asked for.
+        """
+        keys: list[Tensor] = []
+        for j in range(self.among - self.count, self.among):
+            key = _hash(_hash(q ^ (self.seed * 0x9E3779B1 & 0xFFFFFFFF)) + j) % (j + 1)
+            for taken in keys:
+                key = torch.where(key == taken, j, key)
+            keys.append(key)
+        return torch.stack(keys, -1)
+
+    def reads(self, q: Any, k: Any) -> Any:
+        read = (q < 0) & (k < 0)
+        for key in self.drawn(q).unbind(-1):
+            read = read | (key == k)
+        return read
+
+    def cover(self, q: Span, k: Span) -> Cover:
+        some = (k.first < self.among) & (q.last >= 0)
+        return Cover(some, some & (k.last < self.among) & (self.count == self.among))
+
+    def tiles(self, q_pos: range, k_pos: range, size: int = 128) -> Cover:
+        """Exact, from the draws themselves: a span alone cannot tell which keys were drawn."""
+        rows, columns = -(-len(q_pos) // size), -(-len(k_pos) // size)
+        drawn = self.drawn(torch.arange(q_pos.start, q_pos.stop)) - k_pos.start
+        inside = (drawn >= 0) & (drawn < len(k_pos))
+        some = torch.zeros(rows, columns, dtype=torch.bool)
+        row = (torch.arange(len(q_pos)) // size)[:, None].expand_as(drawn)
+        some[row[inside], drawn[inside] // size] = True
+        return Cover(some, super().tiles(q_pos, k_pos, size).every)
+
+    @property
+    def offsets(self) -> Offsets:
+        return Offsets(1 - self.among, math.inf)
+
+
+class OnGrid(Named):
+    """Masks on a height × width grid: position = row · width + column.
+
+    Class tokens take the positions from height · width on; they read and are read freely.
+    """
+
+    grid: tuple[int, int]
+
+    def within(self, q_row: Any, q_column: Any, k_row: Any, k_column: Any) -> Any:
+        """The predicate between two cells of the grid."""
+        raise NotImplementedError
+
+    def at(self, grid: tuple[int, int]) -> Mask:
+        """The same pattern on a grid of another size."""
+        return replace(self, grid=grid)  # type: ignore[call-arg]
+
+    def reads(self, q: Any, k: Any) -> Any:
+        height, width = self.grid
+        free = (q >= height * width) | (k >= height * width)
+        return free | self.within(q // width, q % width, k // width, k % width)
+
+    def cover(self, q: Span, k: Span) -> Cover:
+        height, width = self.grid
+        end = height * width
+        some_free = (q.last >= end) | (k.last >= end)
+        every_free = (q.first >= end) | (k.first >= end)
+        some, every = self.cover_rows(
+            Span(q.first // width, q.last // width), Span(k.first // width, k.last // width)
+        )
+        return Cover(some_free | some, every_free | (every & (some_free ^ True)))
+
+    def cover_rows(self, q: Span, k: Span) -> Cover:
+        """What is read between two spans of whole rows."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, repr=False)
+class Neighbourhood(OnGrid):
+    """Cells at most `r` rows and `r` columns away."""
+
+    r: int = count_field()
+    grid: tuple[int, int]
+
+    def within(self, q_row: Any, q_column: Any, k_row: Any, k_column: Any) -> Any:
+        return ((q_row - k_row).abs() <= self.r) & ((q_column - k_column).abs() <= self.r)
+
+    def cover_rows(self, q: Span, k: Span) -> Cover:
+        some, every = Window(self.r + 1).cover(q, k)
+        return Cover(some, every & (self.grid[1] <= self.r + 1))
+
+
+@dataclass(frozen=True, repr=False)
+class Axial(OnGrid):
+    """Cells of the same row or the same column."""
+
+    grid: tuple[int, int]
+
+    def within(self, q_row: Any, q_column: Any, k_row: Any, k_column: Any) -> Any:
+        return (q_row == k_row) | (q_column == k_column)
+
+    def cover_rows(self, q: Span, k: Span) -> Cover:
+        every = (q.first == k.last) & (k.first == q.last)
+        # Two spans of rows almost always share a column, so nothing is ruled out here.
+        return Cover((q.first <= q.last) & (k.first <= k.last), every)
+
+
+window, dilated, strided, blocks = Window, Dilated, Strided, Blocks
+sinks, prefix, everywhere, random_keys = Sinks, Prefix, Everywhere, RandomKeys
+neighbourhood, axial = Neighbourhood, Axial
+
+MASKS: dict[str, Mask | type[Mask]] = {
+    "causal": causal,
+    "window": window,
+    "dilated": dilated,
+    "strided": strided,
+    "blocks": blocks,
+    "sinks": sinks,
+    "prefix": prefix,
+    "everywhere": everywhere,
+    "random_keys": random_keys,
+    "neighbourhood": neighbourhood,
+    "axial": axial,
+}
+
+
+def parse(expression: str) -> Mask:
+    """Read a mask expression; only the names of MASKS, whole numbers, `&`, `|` and `~` exist."""
+    if len(expression) > 1000:
+        raise ValueError(f"a mask expression of {len(expression)} characters; 1000 is the limit")
+    try:
+        tree = ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError(
+            f"cannot read the mask {expression!r}; an example: causal & (window(64) | sinks(4))"
+        ) from None
+    mask = _build(tree, expression)
+    if not isinstance(mask, Mask):
+        raise ValueError(f"{expression!r} is a number, not a mask")
+    return mask
+
+
+def _build(node: ast.expr, expression: str) -> Any:
+    match node:
+        case ast.BinOp(left, ast.BitAnd() | ast.BitOr() as op, right):
+            a, b = _build(left, expression), _build(right, expression)
+            if isinstance(a, Mask) and isinstance(b, Mask):
+                return a & b if isinstance(op, ast.BitAnd) else a | b
+        case ast.UnaryOp(ast.Invert(), of) if isinstance(a := _build(of, expression), Mask):
+            return ~a
+        case ast.Name(name) if isinstance(a := _named(name), Mask):
+            return a
+        case ast.Call(ast.Name(name), args, keywords) if callable(make := _named(name)):
+            if isinstance(make, Mask):
+                raise ValueError(f"{name} takes no arguments: write {name}, not {name}(…)")
+            values = [_build(arg, expression) for arg in args]
+            named = {word.arg or "**": _build(word.value, expression) for word in keywords}
+            try:
+                return make(*values, **named)
+            except TypeError:
+                wanted = ", ".join(f.name for f in fields(make))
+                raise ValueError(
+                    f"{ast.unparse(node)!r} does not fit {name}({wanted}), whole numbers all"
+                ) from None
+        case ast.Name(name):
+            wanted = ", ".join(f.name for f in fields(_named(name)))  # type: ignore[arg-type]
+            raise ValueError(f"{name} needs its arguments: {name}({wanted})")
+        case ast.Constant(int(value)) if not isinstance(value, bool):
+            return value
+        case ast.Tuple([ast.Constant(int(height)), ast.Constant(int(width))]):
+            return height, width
+    raise ValueError(
+        f"{ast.unparse(node)!r} in the mask {expression!r} is not a name, whole number, &, | or ~"
+    )
+
+
+def _named(name: str) -> Mask | type[Mask]:
+    if name not in MASKS:
+        near = difflib.get_close_matches(name, MASKS, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(MASKS)}"
+        raise ValueError(f"there is no mask named {name!r}; {hint}")
+    return MASKS[name]
+
+
+def _grid(value: Any) -> tuple[int, int]:
+    height, width = (value, value) if isinstance(value, int) else value
+    if not (isinstance(height, int) and isinstance(width, int)):
+        raise TypeError(f"a grid is (height, width) in whole numbers, not {value!r}")
+    if not (0 < height < LARGEST and 0 < width < LARGEST):
+        raise ValueError(f"a grid of {height} × {width} has no cells")
+    return height, width
+
+
+def _hash(x: Tensor) -> Tensor:
+    """Scramble whole numbers into 32 bits by multiplying and folding high bits onto low ones."""
+    for multiplier in (0x7FEB352D, 0x45D9F3B5, 0x2C1B3C6D):
+        x = (x ^ (x >> 16)) * multiplier & 0xFFFFFFFF
+    return x ^ (x >> 16)

@@ -1,0 +1,150 @@
+"""Look at what a model reads while it runs, without changing how it runs.
+
+    with watch(model) as seen:
+        logits = model(images)
+    seen["blocks.4.attention"].weights(rows=[0])
+
+A watched model takes the same fast path as always. Each attention call is kept as references to
+its q, k, v, positions, mask and bias; weights are computed afterwards, for the rows asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.call import Call
+from regard.attention.core import plain
+from regard.attention.heads import MultiHead
+
+LARGEST_MAP = 1 << 28  # entries of a map that may be asked for at once: a gigabyte in float32
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One attention call that was watched."""
+
+    name: str
+    call: Call
+    read: Float[Tensor, "*b h n e"]
+
+    def weights(
+        self, rows: Sequence[int] | None = None, heads: Sequence[int] | None = None
+    ) -> Float[Tensor, "*b h n m"]:
+        """The attention weights of some queries (rows) and heads; all of them by default."""
+        call = self._part(rows, heads)
+        size = math.prod(call.q.shape[:-1]) * call.k.shape[-2]
+        if size > LARGEST_MAP:
+            raise ValueError(
+                f"the map {tuple(call.q.shape[:-1])} × {call.k.shape[-2]} of {self.name} has "
+                f"{size:,} entries, more than {LARGEST_MAP:,}: ask for fewer rows or heads"
+            )
+        with torch.no_grad():
+            return plain(call).weights
+
+    def error(self, rows: Sequence[int] | None = None) -> float:
+        """How far the weights of these rows, times v, are from what the layer really read.
+
+        Relative to the largest entry read: the proof that the map shown is the map used.
+        """
+        with torch.no_grad():
+            again = plain(self._part(rows, None)).read
+            read = self.read if rows is None else self.read[..., list(rows), :]
+            scale = self.read.abs().amax().clamp(min=torch.finfo(read.dtype).tiny)
+            return float((again - read).abs().amax() / scale) if read.numel() else 0.0
+
+    def _part(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Call:
+        call = self.call if rows is None else self.call.rows(list(rows))
+        return call if heads is None else call.heads(list(heads))
+
+
+@dataclass
+class Watching(Mapping[str, Seen]):
+    """Every attention call seen so far, by the name of its layer; the newest call is returned."""
+
+    calls: dict[str, list[Seen]] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Seen:
+        if name not in self.calls:
+            known = ", ".join(self.calls) or "none"
+            raise KeyError(f"no attention layer {name!r} was called; layers seen: {known}")
+        return self.calls[name][-1]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.calls)
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+    def rollout(self, residual: float = 0.5) -> Float[Tensor, "*b n n"]:
+        """How much of each input token reaches each output token (Abnar and Zuidema 2020).
+
+        Heads are averaged, `residual` of every layer passes by unread, and the layers of
+        self-attention are multiplied, first to last.
+        """
+        flow: Tensor | None = None
+        for name, seen in self.items():
+            n, m = seen.call.q.shape[-2], seen.call.k.shape[-2]
+            if n != m:
+                continue  # a layer that reads another sequence, or a cache
+            weights = seen.weights().float().mean(-3)
+            here = torch.eye(n, device=weights.device)
+            step = residual * here + (1 - residual) * weights
+            # A query that reads nothing keeps only what passes by.
+            step = step / step.sum(-1, keepdim=True)
+            if flow is not None and flow.shape[-1] != n:
+                raise ValueError(
+                    f"rollout needs one number of tokens; {name} has {n}, not {flow.shape[-1]}"
+                )
+            flow = step if flow is None else step @ flow
+        if flow is None:
+            raise ValueError("no layer of self-attention over one sequence was seen")
+        return flow
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {name}: {tuple(seen.call.q.shape)} reads {tuple(seen.call.k.shape)}"
+            for name, seen in self.items()
+        ]
+        return "\n".join([f"{len(self)} attention layers seen", *lines])
+
+
+@contextmanager
+def watch(model: nn.Module) -> Iterator[Watching]:
+    """Keep every attention call of `model` inside the `with` block."""
+    seen = Watching()
+    layers = {
+        name.removeprefix("_orig_mod.").rstrip("."): layer  # torch.compile adds the prefix
+        for name, layer in model.named_modules()
+        if isinstance(layer, MultiHead)
+    }
+    if not layers:
+        raise ValueError(f"{type(model).__name__} has no MultiHead layer to watch")
+    before = {name: layer.observer for name, layer in layers.items()}
+    try:
+        for name, layer in layers.items():
+            layer.observer = _Observer(name or type(layer).__name__, seen)
+        yield seen
+    finally:
+        for name, layer in layers.items():
+            layer.observer = before[name]
+
+
+@dataclass(frozen=True)
+class _Observer:
+    name: str
+    seen: Watching
+
+    def __call__(self, call: Call, read: Tensor) -> None:
+        if read.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(
+                f"{self.name} is being captured as a CUDA graph, whose tensors are overwritten "
+                "at every replay: watch the model outside the capture"
+            )
+        self.seen.calls.setdefault(self.name, []).append(Seen(self.name, call, read))
