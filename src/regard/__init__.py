@@ -1,3 +1,31 @@
-"""Transformers you can see through."""
+"""Transformers you can see through.
+
+    import regard as rg
+    read, weights = rg.attend(q, k, v, mask=rg.causal & (rg.window(64) | rg.sinks(4)))
+
+Names are fetched from their stage when first used, so importing regard imports no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from regard.attention import *  # noqa: F403
+    from regard.model import *  # noqa: F403
+
+STAGES = ("regard.model", "regard.attention")  # the first answers for configurations, torch-free
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        for stage in map(import_module, STAGES):
+            if name in stage.__all__:
+                value = globals()[name] = getattr(stage, name)
+                return value
+    raise AttributeError(f"module 'regard' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(name for s in STAGES for name in import_module(s).__all__)})

@@ -66,6 +66,10 @@ class Mask:
         """Bounds on q − k over everything the mask reads."""
         return ANYWHERE
 
+    def at(self, grid: tuple[int, int]) -> Mask:
+        """The same mask on a grid of another size; only masks on grids care."""
+        return self
+
     def __call__(self, q_pos: Positions, k_pos: Positions) -> Bool[Tensor, "*b n m"]:
         """The dense matrix: True where the query may read the key; nowhere is never read."""
         device = next((p.device for p in (q_pos, k_pos) if isinstance(p, Tensor)), None)
@@ -172,6 +176,9 @@ class Joined(Mask):
         left, right = (side.tiles(q_pos, k_pos, size) for side in (self.left, self.right))
         return Cover(*map(self.join, left, right))
 
+    def at(self, grid: tuple[int, int]) -> Mask:
+        return type(self)(self.left.at(grid), self.right.at(grid))
+
 
 @dataclass(frozen=True, repr=False)
 class And(Joined):
@@ -235,6 +242,9 @@ class Not(Mask):
     def tiles(self, q_pos: range, k_pos: range, size: int = 128) -> Cover:
         some, every = self.of.tiles(q_pos, k_pos, size)
         return Cover(~every, ~some)
+
+    def at(self, grid: tuple[int, int]) -> Mask:
+        return ~self.of.at(grid)
 
     @property
     def offsets(self) -> Offsets:

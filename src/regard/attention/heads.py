@@ -93,8 +93,8 @@ class MultiHead(nn.Module):
             q, _ = place.turn(q, k[..., :0, :], positions, range(0))
         else:
             source = x if context is None else context
-            k_pos = positions if context is None else context_positions
-            k_pos = range(source.shape[-2]) if k_pos is None else k_pos
+            said = positions if context is None else context_positions
+            k_pos = range(source.shape[-2]) if said is None else said
             k = self.split(self.to_k(source), self.groups)
             v = self.split(self.to_v(source), self.groups)
             q, k = place.turn(q, k, positions, k_pos)

@@ -45,11 +45,6 @@ class Named(Mask):
 causal = Causal()
 
 
-def count_field() -> Any:
-    """A field that may be zero."""
-    return field(metadata={"least": 0})
-
-
 @dataclass(frozen=True, repr=False)
 class Window(Named):
     """|q − k| < w: with `causal`, w keys, the query's own included."""
@@ -133,7 +128,7 @@ class Blocks(Named):
 class Sinks(Named):
     """The first `c` keys, for every query."""
 
-    c: int = count_field()
+    c: int = field(metadata={"least": 0})
 
     def reads(self, q: Any, k: Any) -> Any:
         return k < self.c
@@ -150,7 +145,7 @@ class Sinks(Named):
 class Prefix(Named):
     """The first `c` tokens read one another."""
 
-    c: int = count_field()
+    c: int = field(metadata={"least": 0})
 
     def reads(self, q: Any, k: Any) -> Any:
         return (q < self.c) & (k < self.c)
@@ -167,7 +162,7 @@ class Prefix(Named):
 class Everywhere(Named):
     """The first `c` tokens read all and are read by all."""
 
-    c: int = count_field()
+    c: int = field(metadata={"least": 0})
 
     def reads(self, q: Any, k: Any) -> Any:
         return (q < self.c) | (k < self.c)
@@ -269,7 +264,7 @@ class OnGrid(Named):
 class Neighbourhood(OnGrid):
     """Cells at most `r` rows and `r` columns away."""
 
-    r: int = count_field()
+    r: int = field(metadata={"least": 0})
     grid: tuple[int, int]
 
     def within(self, q_row: Any, q_column: Any, k_row: Any, k_column: Any) -> Any:
@@ -353,7 +348,7 @@ def _build(node: ast.expr, expression: str) -> Any:
                     f"{ast.unparse(node)!r} does not fit {name}({wanted}), whole numbers all"
                 ) from None
         case ast.Name(name):
-            wanted = ", ".join(f.name for f in fields(_named(name)))  # type: ignore[arg-type]
+            wanted = ", ".join(f.name for f in fields(_named(name)))
             raise ValueError(f"{name} needs its arguments: {name}({wanted})")
         case ast.Constant(int(value)) if not isinstance(value, bool):
             return value

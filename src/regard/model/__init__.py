@@ -1,0 +1,61 @@
+"""Models, each one file and one line of MODELS. Importing this imports no torch."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from regard.model.config import StackConfig, ViTConfig
+
+if TYPE_CHECKING:
+    from regard.model.block import Block, BlockCache, stack
+    from regard.model.parts import FeedForward, PatchEmbed, TokenEmbed, initialise
+    from regard.model.vit import ViT
+
+
+class Entry(NamedTuple):
+    """A model's configuration, and where its class is."""
+
+    config: type[StackConfig]
+    target: str  # "module:class"
+
+    def build(self, **fields: Any) -> Any:
+        """The model that these fields of its configuration describe."""
+        module, _, name = self.target.partition(":")
+        return getattr(import_module(module), name)(self.config(**fields))
+
+
+MODELS: Mapping[str, Entry] = MappingProxyType(
+    {
+        "vit": Entry(ViTConfig, "regard.model.vit:ViT"),
+    }
+)
+
+_HOMES = {
+    "block": ("Block", "BlockCache", "stack"),
+    "parts": ("FeedForward", "PatchEmbed", "TokenEmbed", "initialise"),
+    "vit": ("ViT",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"regard.model.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "MODELS",
+    "Block",
+    "BlockCache",
+    "Entry",
+    "FeedForward",
+    "PatchEmbed",
+    "StackConfig",
+    "TokenEmbed",
+    "ViT",
+    "ViTConfig",
+    "initialise",
+    "stack",
+]

@@ -1,0 +1,129 @@
+"""One transformer block: read, perhaps read another sequence, then think about each token alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention import KVCache, Mask, MultiHead, Place, Positions, attend_fused
+from regard.attention.heads import Attention
+from regard.model.config import StackConfig
+from regard.model.parts import NORMS, FeedForward, StochasticDepth
+
+
+class BlockCache(NamedTuple):
+    """What a block remembers: its own tokens, and the context if it reads one."""
+
+    attention: KVCache
+    cross: KVCache | None = None
+
+
+class Block(nn.Module):
+    """Sub-layers around a residual stream, all passed in as values.
+
+    `order="pre"`: x + f(norm(x)).   `order="post"`, as in 2017: norm(x + f(x)).
+    """
+
+    def __init__(
+        self,
+        attention: MultiHead,
+        feed_forward: nn.Module,
+        *,
+        cross: MultiHead | None = None,
+        norm: Callable[[], nn.Module],
+        order: Literal["pre", "post"] = "pre",
+        dropout: float = 0.0,
+        drop_path: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if order not in ("pre", "post"):
+            raise ValueError(f"order is 'pre' or 'post', not {order!r}")
+        self.order = order
+        self.attention, self.attention_norm = attention, norm()
+        self.cross, self.cross_norm = cross, norm() if cross is not None else None
+        self.feed_forward, self.feed_forward_norm = feed_forward, norm()
+        self.dropout, self.drop_path = nn.Dropout(dropout), StochasticDepth(drop_path)
+
+    def forward(
+        self,
+        x: Float[Tensor, "*b n c"],
+        context: Float[Tensor, "*b m w"] | None = None,
+        *,
+        positions: Positions | None = None,
+        context_positions: Positions | None = None,
+        cache: BlockCache | None = None,
+        place: Place | None = None,
+        mask: Mask | None = None,
+    ) -> Float[Tensor, "*b n c"]:
+        x = self.add(
+            x,
+            self.attention_norm,
+            partial(
+                self.attention,
+                positions=positions,
+                cache=None if cache is None else cache.attention,
+                place=place,
+                mask=mask,
+            ),
+        )
+        if self.cross is not None:
+            assert self.cross_norm is not None
+            if context is None:
+                raise ValueError("this block reads a context, and none was given")
+            x = self.add(
+                x,
+                self.cross_norm,
+                partial(
+                    self.cross,
+                    context=context,
+                    positions=positions,
+                    context_positions=context_positions,
+                    cache=None if cache is None else cache.cross,
+                ),
+            )
+        return self.add(x, self.feed_forward_norm, self.feed_forward)
+
+    def add(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """One residual step, with the norm where `order` puts it."""
+        branch = sublayer(norm(x)) if self.order == "pre" else sublayer(x)
+        x = x + self.drop_path(self.dropout(branch))
+        return x if self.order == "pre" else norm(x)
+
+
+def stack(
+    config: StackConfig,
+    *,
+    mask: Mask | None = None,
+    attention: Attention = attend_fused,
+    place: Callable[[], Place] = Place,
+    context_width: int | None = None,
+) -> nn.ModuleList:
+    """The blocks a configuration describes; with a `context_width`, each also reads a context."""
+    norm = partial(NORMS[config.norm], config.width, eps=config.eps)
+
+    def heads(**options: Any) -> MultiHead:
+        return MultiHead(
+            config.width,
+            config.heads,
+            groups=config.groups,
+            bias=config.bias,
+            attention=attention,
+            **options,
+        )
+
+    def block(depth: int) -> Block:
+        return Block(
+            heads(place=place(), mask=mask),
+            FeedForward(config.width, config.hidden_width, config.feed_forward, bias=config.bias),
+            cross=None if context_width is None else heads(context_width=context_width),
+            norm=norm,
+            order=config.order,
+            dropout=config.dropout,
+            drop_path=config.drop_path * depth / max(1, config.layers - 1),
+        )
+
+    return nn.ModuleList(block(depth) for depth in range(config.layers))

@@ -1,0 +1,108 @@
+"""What a model is made of, as frozen dataclasses. No torch here: `--help` reads these fields."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackConfig:
+    """The fields that every stack of blocks shares."""
+
+    width: int = 64
+    """Numbers in each token."""
+    layers: int = 5
+    """Blocks in the stack."""
+    heads: int = 4
+    """Query heads in each layer; they split the width."""
+    groups: int | None = None
+    """Key and value heads that the query heads share; as many as `heads` when not said."""
+    hidden: int | None = None
+    """Width inside the feed-forward; 4 times `width` when not said (8/3 times for swiglu)."""
+    feed_forward: Literal["gelu", "gelu_tanh", "relu", "swiglu"] = "gelu"
+    """Non-linearity of the feed-forward."""
+    norm: Literal["layer", "rms"] = "layer"
+    """Kind of normalisation."""
+    order: Literal["pre", "post"] = "pre"
+    """Norm before each sub-layer, or after each sum as in 2017."""
+    eps: float = 1e-5
+    """Added to the variance inside the norms."""
+    bias: bool = True
+    """Whether linear layers have biases."""
+    dropout: float = 0.0
+    """Share of numbers dropped from embeddings and residual branches in training."""
+    drop_path: float = 0.0
+    """Share of residual branches skipped in training; grows from 0 to this with depth."""
+    init: Literal["modern", "2017"] = "modern"
+    """How weights start: small normals scaled by depth, or Xavier as in 2017."""
+    mask: str | None = None
+    """Who may read whom, as an expression such as `window(8) | everywhere(1)`."""
+
+    def __post_init__(self) -> None:
+        for name in ("width", "layers", "heads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: there must be at least 1")
+        if self.width % self.heads:
+            low = self.width // self.heads * self.heads
+            raise ValueError(
+                f"width={self.width} does not split into heads={self.heads}; "
+                f"nearest widths are {low} and {low + self.heads}"
+            )
+        if self.groups is not None and (self.groups < 1 or self.heads % self.groups):
+            raise ValueError(f"heads={self.heads} do not share groups={self.groups} evenly")
+        for name in ("dropout", "drop_path"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: a share lies in 0 ≤ … < 1")
+        if self.hidden is not None and self.hidden < 1:
+            raise ValueError(f"hidden={self.hidden}: there must be at least 1")
+
+    @property
+    def hidden_width(self) -> int:
+        """The width inside the feed-forward, whether said or not."""
+        if self.hidden is not None:
+            return self.hidden
+        if self.feed_forward == "swiglu":  # three matrices of 8/3 cost what two of 4 do
+            return -(-8 * self.width // 3 // 8) * 8
+        return 4 * self.width
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViTConfig(StackConfig):
+    """A vision transformer: an image as a grid of patches, read by a stack of blocks."""
+
+    image: int = 32
+    """Side of the training images, in pixels; other sizes work at test time."""
+    patch: int = 4
+    """Side of a patch, in pixels."""
+    channels: int = 3
+    """Colours of a pixel."""
+    classes: int = 10
+    """Classes to tell apart."""
+    pool: Literal["class", "mean"] = "class"
+    """Read the answer off a class token, or off the mean of the patches."""
+    place: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
+    """How patches know where they are on the grid."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.patch < 1 or self.image < self.patch or self.image % self.patch:
+            low = max(1, self.image // max(1, self.patch)) * max(1, self.patch)
+            raise ValueError(
+                f"image={self.image} does not split into patches of patch={self.patch}; "
+                f"nearest images are {low} and {low + max(1, self.patch)}"
+            )
+        for name in ("channels", "classes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: there must be at least 1")
+        if self.place == "rotary" and self.width // self.heads % 4:
+            raise ValueError(
+                f"place='rotary' turns rows and columns in pairs, so width={self.width} over "
+                f"heads={self.heads}, {self.width // self.heads}, must be divisible by 4"
+            )
+        if self.place == "sinusoidal" and self.width % 4:
+            raise ValueError(f"place='sinusoidal' needs a width divisible by 4, not {self.width}")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches in a training image."""
+        side = self.image // self.patch
+        return side, side

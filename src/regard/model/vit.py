@@ -1,0 +1,85 @@
+"""A vision transformer: an image is a grid of patches, and patches read one another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention import Mask, Place, attend_fused, learned_2d, rotary_2d, sinusoidal_2d
+from regard.attention.heads import Attention
+from regard.model.block import stack
+from regard.model.config import ViTConfig
+from regard.model.parts import NORMS, PatchEmbed, initialise
+
+
+class ViT(nn.Module):
+    """Images in, one score a class out.
+
+    The class token, if there is one, comes last: its position, rows · columns, follows those of
+    the patches, so that all positions are one range.
+    """
+
+    def __init__(self, config: ViTConfig, *, attention: Attention = attend_fused) -> None:
+        super().__init__()
+        self.config = config
+        self.patches = PatchEmbed(config.patch, config.channels, config.width)
+        self.class_token = (
+            nn.Parameter(torch.zeros(config.width)) if config.pool == "class" else None
+        )
+        self.place = _place(config)
+        self.mask = None if config.mask is None else Mask.parse(config.mask)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = stack(config, attention=attention)
+        self.norm = (
+            NORMS[config.norm](config.width, eps=config.eps)
+            if config.order == "pre"  # a post-norm stack ends with a norm already
+            else nn.Identity()
+        )
+        self.head = nn.Linear(config.width, config.classes)
+        initialise(self, config.init, config.layers)
+        if self.class_token is not None:
+            nn.init.normal_(self.class_token, std=0.02)
+
+    def forward(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b classes"]:
+        return self.head(self.pool(self.features(images)))
+
+    def features(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b n c"]:
+        """Every token after the last block: the patches row by row, then the class token."""
+        config, p = self.config, self.config.patch
+        if images.shape[-3] != config.channels:
+            raise ValueError(
+                f"images have {images.shape[-3]} channels and the model reads {config.channels}"
+            )
+        x = self.patches(images)
+        grid = (images.shape[-2] // p, images.shape[-1] // p)
+        if self.class_token is not None:
+            x = torch.cat([x, self.class_token.expand(len(x), 1, -1)], 1)
+        positions = range(x.shape[1])
+
+        place, mask = self.place, self.mask
+        if grid != config.grid:  # an image of another size: the same schemes on its own grid
+            place = place.at(grid)
+            mask = None if mask is None else mask.at(grid)
+        x = self.dropout(place.embed(x, positions))
+        for block in self.blocks:
+            x = block(x, positions=positions, place=place, mask=mask)
+        return self.norm(x)
+
+    def pool(self, tokens: Float[Tensor, "b n c"]) -> Float[Tensor, "b c"]:
+        """The one vector that stands for the image."""
+        return tokens.mean(1) if self.class_token is None else tokens[:, -1]
+
+
+def _place(config: ViTConfig) -> Place:
+    extra = 1 if config.pool == "class" else 0
+    schemes: dict[str, Callable[[], Place]] = {
+        "learned": partial(learned_2d, config.grid, config.width, extra=extra),
+        "sinusoidal": partial(sinusoidal_2d, config.grid, config.width),
+        "rotary": partial(rotary_2d, config.grid),
+        "none": Place,
+    }
+    return schemes[config.place]()
