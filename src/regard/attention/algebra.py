@@ -66,6 +66,11 @@ class Mask:
         """Bounds on q − k over everything the mask reads."""
         return ANYWHERE
 
+    @property
+    def relative(self) -> bool:
+        """Whether q − k alone decides, so that moving both changes nothing."""
+        return False
+
     def at(self, grid: tuple[int, int]) -> Mask:
         """The same mask on a grid of another size; only masks on grids care."""
         return self
@@ -176,6 +181,10 @@ class Joined(Mask):
         left, right = (side.tiles(q_pos, k_pos, size) for side in (self.left, self.right))
         return Cover(*map(self.join, left, right))
 
+    @property
+    def relative(self) -> bool:
+        return self.left.relative and self.right.relative
+
     def at(self, grid: tuple[int, int]) -> Mask:
         return type(self)(self.left.at(grid), self.right.at(grid))
 
@@ -243,6 +252,10 @@ class Not(Mask):
         some, every = self.of.tiles(q_pos, k_pos, size)
         return Cover(~every, ~some)
 
+    @property
+    def relative(self) -> bool:
+        return self.of.relative
+
     def at(self, grid: tuple[int, int]) -> Mask:
         return ~self.of.at(grid)
 
@@ -266,6 +279,8 @@ class Not(Mask):
 @dataclass(frozen=True, repr=False)
 class Causal(Mask):
     """Nothing after the query: k ≤ q. It stands here because the algebra reasons about it."""
+
+    relative = True
 
     def reads(self, q: Any, k: Any) -> Any:
         return k <= q

@@ -6,6 +6,7 @@ place that says what a position, a mask and a bias mean.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from torch import Tensor
 from regard.attention.algebra import Mask
 from regard.attention.where import Positions, check_positions, locate, somewhere
 
+KEPT_UPTO = 1 << 20  # entries of a mask that is remembered: a megabyte each, 128 at the most
 Predicate = Callable[[Any, Any], Tensor]  # of (q_pos, k_pos): a mask, or a bias, by position
 
 
@@ -142,6 +144,8 @@ class Call:
         """Who may read what, as a bool tensor that broadcasts to (b h n m); None means all."""
         if self.mask is None or isinstance(self.mask, Tensor):
             allowed = self.mask
+        elif isinstance(self.q_pos, range) and isinstance(self.k_pos, range):
+            allowed = written(self.mask, self.q_pos, self.k_pos, self.q.device)
         else:
             allowed = _head_axis(self.mask(*self._located()))
         if isinstance(self.q_pos, Tensor):  # a query that is nowhere reads nothing …
@@ -170,6 +174,26 @@ class Call:
     def _located(self) -> tuple[Tensor, Tensor]:
         assert self.q_pos is not None and self.k_pos is not None
         return locate(self.q_pos, self.q.device), locate(self.k_pos, self.q.device)
+
+
+def written(
+    mask: Mask | Predicate, q_pos: range, k_pos: range, device: torch.device
+) -> Bool[Tensor, "n m"]:
+    """The dense matrix between two ranges; every layer of a model asks for the same one."""
+    if not isinstance(mask, Mask) or len(q_pos) * len(k_pos) > KEPT_UPTO:
+        return mask(locate(q_pos, device), locate(k_pos, device))
+    if mask.relative:  # one matrix serves every pair of ranges at this distance
+        base = min(q_pos.start, k_pos.start)
+        q_pos, k_pos = (range(r.start - base, r.stop - base) for r in (q_pos, k_pos))
+    if torch.compiler.is_compiling():
+        return mask(locate(q_pos, device), locate(k_pos, device))
+    return _kept(mask, q_pos, k_pos, device)
+
+
+@functools.lru_cache(maxsize=128)
+def _kept(mask: Mask, q_pos: range, k_pos: range, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):  # an inference tensor could not serve training later
+        return mask(locate(q_pos, device), locate(k_pos, device))
 
 
 def _head_axis(x: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,8 +21,7 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from regard.attention.algebra import Causal, Mask
-from regard.attention.call import Call
-from regard.attention.where import locate
+from regard.attention.call import Call, written
 
 TILE = 128  # side of the squares a mask is asked about
 TILED_FROM = 512  # tokens from which many small calls beat one dense mask (measured on a CPU) …
@@ -128,22 +126,23 @@ def tiled(call: Call) -> Tensor:
     assert isinstance(mask, Mask)
     reads = []
     for rows, columns in _strips(mask, call.q_pos, call.k_pos):
-        part = call.rows(rows)
-        if len(columns) == 1:
-            (only,) = columns
-            part = replace(
-                part, k=call.k[..., only, :], v=call.v[..., only, :], k_pos=call.k_pos[only]
-            )
-        else:
-            k_pos = locate(call.k_pos, call.q.device)
-            part = replace(
-                part,
-                k=torch.cat([call.k[..., at, :] for at in columns], -2),
-                v=torch.cat([call.v[..., at, :] for at in columns], -2),
-                k_pos=torch.cat([k_pos[at] for at in columns]),
-            )
+        q_pos, k_pos, device = call.q_pos[rows], call.k_pos, call.q.device
+        part = Call(
+            q=call.q[..., rows, :],
+            k=_join([call.k[..., at, :] for at in columns], -2),
+            v=_join([call.v[..., at, :] for at in columns], -2),
+            mask=_join([written(mask, q_pos, k_pos[at], device) for at in columns], -1),
+            q_pos=None,
+            k_pos=None,
+            bias=None,
+            beta=call.beta,
+        )
         reads.append(dense(part))
     return torch.cat(reads, -2)
+
+
+def _join(parts: list[Tensor], axis: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
 
 
 def flex(call: Call) -> Tensor:
@@ -170,14 +169,17 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tenso
     Its fast kernels take four axes and equal widths only; zeros appended to q and k change no
     score, and columns of zeros appended to v are cut off again.
     """
-    shape, width = (*q.shape[:-1], v.shape[-1]), max(q.shape[-1], v.shape[-1])
-    if options.get("attn_mask") is not None and q.ndim > 4:
-        options["attn_mask"] = options["attn_mask"].expand(*q.shape[:-1], k.shape[-2])
-        options["attn_mask"] = options["attn_mask"].flatten(0, -4)
-    q, k, v = (_four_axes(pad(x, (0, width - x.shape[-1]))) for x in (q, k, v))
+    d, e = q.shape[-1], v.shape[-1]
+    if d != e:
+        q, k, v = (pad(x, (0, max(d, e) - x.shape[-1])) for x in (q, k, v))
+        return _sdpa(q, k, v, beta, **options)[..., :e]
+    if q.ndim != 4:
+        mask = options.get("attn_mask")
+        if q.ndim > 4 and mask is not None:
+            options["attn_mask"] = mask.expand(*q.shape[:-1], k.shape[-2]).flatten(0, -4)
+        return _sdpa(*map(_four_axes, (q, k, v)), beta, **options).reshape(q.shape)
     grouped = q.shape[1] != k.shape[1]
-    read = scaled_dot_product_attention(q, k, v, scale=beta, enable_gqa=grouped, **options)
-    return read[..., : shape[-1]].reshape(shape)
+    return scaled_dot_product_attention(q, k, v, scale=beta, enable_gqa=grouped, **options)
 
 
 def _four_axes(x: Tensor) -> Tensor:

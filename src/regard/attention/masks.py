@@ -49,6 +49,8 @@ causal = Causal()
 class Window(Named):
     """|q − k| < w: with `causal`, w keys, the query's own included."""
 
+    relative = True
+
     w: int
 
     def reads(self, q: Any, k: Any) -> Any:
@@ -69,6 +71,8 @@ class Window(Named):
 class Strided(Named):
     """Every `step`-th key, counted from the query."""
 
+    relative = True
+
     step: int
 
     def reads(self, q: Any, k: Any) -> Any:
@@ -83,6 +87,8 @@ class Strided(Named):
 @dataclass(frozen=True, repr=False)
 class Dilated(Named):
     """A window with holes: `w` keys to either side, the query's own included, `step` apart."""
+
+    relative = True
 
     w: int
     step: int

@@ -1,0 +1,105 @@
+"""Timing side by side: contenders take turns in one process, so that drift hits all alike."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import torch
+
+from regard import __version__
+
+
+class Timing(NamedTuple):
+    """Seconds of one call: the median over the rounds and the quartiles around it."""
+
+    low: float
+    median: float
+    high: float
+
+
+def interleave(
+    contenders: Mapping[str, Callable[[], Any]],
+    device: torch.device,
+    *,
+    rounds: int = 9,
+    seconds: float = 0.02,
+) -> dict[str, Timing]:
+    """Time every contender once a round, A B C A B C …, each turn at least `seconds` long."""
+    repeats = {}
+    for name, run in contenders.items():
+        run()  # compilation and first-touch allocations are not what is measured
+        once = _turn(run, 1, device)
+        repeats[name] = max(1, min(1000, int(seconds / max(once, 1e-7))))
+    turns: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, run in contenders.items():
+            turns[name].append(_turn(run, repeats[name], device))
+    return {name: _timing(seen) for name, seen in turns.items()}
+
+
+def _turn(run: Callable[[], Any], repeats: int, device: torch.device) -> float:
+    if device.type == "cuda":
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize(device)
+        start.record()
+        for _ in range(repeats):
+            run()
+        stop.record()
+        stop.synchronize()
+        return start.elapsed_time(stop) / 1e3 / repeats
+    begin = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    return (time.perf_counter() - begin) / repeats
+
+
+def _timing(turns: list[float]) -> Timing:
+    if len(turns) < 2:
+        return Timing(turns[0], turns[0], turns[0])
+    low, median, high = statistics.quantiles(turns, n=4, method="inclusive")
+    return Timing(low, median, high)
+
+
+def matmul_peak(device: torch.device, dtype: torch.dtype) -> float:
+    """Multiply-adds times two per second of a large matrix product: the ceiling to compare with."""
+    side = 8192 if device.type == "cuda" else 1024
+    a, b = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
+    timing = interleave({"product": lambda: a @ b}, device, rounds=5)["product"]
+    return 2 * side**3 / timing.median
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """What the figures were measured on."""
+    name = (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"{platform.machine()} CPU, {torch.get_num_threads()} threads, "
+        f"{torch.backends.cpu.get_cpu_capability()}"
+    )
+    return {
+        "device": name,
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+        "regard": __version__,
+        "commit": commit(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def commit() -> str | None:
+    """The commit the figures belong to; REGARD_COMMIT names it where there is no history."""
+    if named := os.environ.get("REGARD_COMMIT"):
+        return named
+    asked = ("git", "rev-parse", "--short", "HEAD")
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()
