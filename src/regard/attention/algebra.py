@@ -115,7 +115,7 @@ class Mask:
         return least >= 0 or least > greatest  # the latter reads nothing at all
 
     @property
-    def reach(self) -> float:
+    def reach(self) -> float | int:
         """How many positions back the mask can read; infinite when there is no bound."""
         return max(self.offsets.greatest, 0)
 
@@ -123,7 +123,7 @@ class Mask:
         """Which keys some query at position `since` or later may still read."""
         k = locate(k_pos)
         some = self.cover(Span(since, FAR), Span(k, k)).some
-        return torch.as_tensor(some, device=k.device).expand(k.shape) & (k >= 0)
+        return torch.as_tensor(some, device=k.device) & (k >= 0)
 
     def on(self, q_pos: range, k_pos: range) -> Mask | bool:
         """The simplest mask that reads the same between two ranges: True all, False nothing."""

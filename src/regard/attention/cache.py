@@ -148,7 +148,8 @@ class KVCache:
         if stop > self.size:
             raise ValueError(
                 f"{len(positions)} more tokens need {stop} slots and the cache has {self.size}; "
-                "give it a larger size" + ("" if self.keep else ", or a mask to evict by (keep=)")
+                "give it a larger size"
+                + (", or a mask to evict by (keep=)" if self.keep is None else "")
             )
         assert self._store is not None and isinstance(self._store.positions, Tensor)
         self._store.k[..., start:stop, :] = k

@@ -46,7 +46,7 @@ class Call:
         q_pos: Positions | None = None,
         k_pos: Positions | None = None,
         bias: Predicate | Tensor | None = None,
-        beta: float | None = None,
+        beta: float | int | None = None,
     ) -> Call:
         """Fill in what may be left out, and refuse in a sentence what does not fit."""
         if min(q.ndim, k.ndim, v.ndim) < 2 or not q.ndim == k.ndim == v.ndim:

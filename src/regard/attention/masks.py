@@ -7,6 +7,7 @@ Each mask is one predicate, `reads(q, k)`, and what follows from it for whole sp
 import ast
 import difflib
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -319,13 +320,17 @@ def parse(expression: str) -> Mask:
     """Read a mask expression; only the names of MASKS, whole numbers, `&`, `|` and `~` exist."""
     if len(expression) > 1000:
         raise ValueError(f"a mask expression of {len(expression)} characters; 1000 is the limit")
+    unreadable = ValueError(
+        f"cannot read the mask {expression!r}; an example: causal & (window(64) | sinks(4))"
+    )
     try:
         tree = ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError(
-            f"cannot read the mask {expression!r}; an example: causal & (window(64) | sinks(4))"
-        ) from None
-    mask = _build(tree, expression)
+        raise unreadable from None
+    try:
+        mask = _build(tree, expression)
+    except RecursionError:
+        raise unreadable from None
     if not isinstance(mask, Mask):
         raise ValueError(f"{expression!r} is a number, not a mask")
     return mask
@@ -346,13 +351,13 @@ def _build(node: ast.expr, expression: str) -> Any:
                 raise ValueError(f"{name} takes no arguments: write {name}, not {name}(…)")
             values = [_build(arg, expression) for arg in args]
             named = {word.arg or "**": _build(word.value, expression) for word in keywords}
-            try:
-                return make(*values, **named)
-            except TypeError:
-                wanted = ", ".join(f.name for f in fields(make))
-                raise ValueError(
-                    f"{ast.unparse(node)!r} does not fit {name}({wanted}), whole numbers all"
-                ) from None
+            with suppress(TypeError):
+                if len(named) == len(keywords):  # a word said twice is no error to ast
+                    return make(*values, **named)
+            wanted = ", ".join(f.name for f in fields(make))
+            raise ValueError(
+                f"{ast.unparse(node)!r} does not fit {name}({wanted}), whole numbers all"
+            )
         case ast.Name(name):
             wanted = ", ".join(f.name for f in fields(_named(name)))
             raise ValueError(f"{name} needs its arguments: {name}({wanted})")
@@ -374,9 +379,11 @@ def _named(name: str) -> Mask | type[Mask]:
 
 
 def _grid(value: Any) -> tuple[int, int]:
-    height, width = (value, value) if isinstance(value, int) else value
-    if not (isinstance(height, int) and isinstance(width, int)):
+    sides = (value, value) if isinstance(value, int) else value
+    whole = isinstance(sides, tuple) and [type(side) for side in sides] == [int, int]
+    if not whole:
         raise TypeError(f"a grid is (height, width) in whole numbers, not {value!r}")
+    height, width = sides
     if not (0 < height < LARGEST and 0 < width < LARGEST):
         raise ValueError(f"a grid of {height} × {width} has no cells")
     return height, width

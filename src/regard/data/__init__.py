@@ -1,0 +1,1 @@
+"""What models learn from; nothing here imports torch."""
