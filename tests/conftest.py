@@ -8,6 +8,7 @@ them into failures, for machines that are known to have the thing.
 import os
 import random
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -118,3 +119,15 @@ def _same_random_numbers_in_every_test() -> Iterator[None]:
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
     yield
+
+
+@pytest.fixture
+def in_a_plain_process() -> Callable[[str], str]:
+    """Runs a script where shapes are not checked at every call, as users and compilers have it."""
+
+    def run(script: str) -> str:
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    return run

@@ -5,6 +5,8 @@ It uses regard as a reader of the README would, through `import regard as rg`.
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -42,6 +44,10 @@ MASKS = {  # in words → the expression
 ABOUT_GRIDS = (
     "On a grid: tokens 0 to 23 are 4 rows of 6; token 24, a class token, reads and is read freely."
 )
+ABOUT_ATTENTION = (
+    "Heads and mean: the last of two layers; rollout: both multiplied. What the token read of "
+    "itself is left out.\nSixteen images learned by heart: this shows the machinery, not skill."
+)
 IMAGES = 16
 SHOWN = 10  # of them in the picture: one of each class
 CLOSE = 1e-5  # of the largest entry read: what float32 leaves between two ways to compute
@@ -71,20 +77,27 @@ def demo(out: Path = Path("demo"), seed: int = 0, steps: int = 150) -> None:
     show_masks(console, masks)
     show_learning(console, attention, seed, steps)
 
-    written = {
-        str(masks): f"{len(MASKS)} masks, each with its expression and its density",
-        str(attention): "ten of the digits, and where the class token looked",
-    }
+    regard = how_to_call()
+    written = {f"{len(MASKS)} masks, with densities": masks, "where the ViT looked": attention}
     ideas = {
-        "regard doctor": "what this machine has, and which kernels it would choose",
-        "regard bench attention": "how fast, beside torch's own call",
-        "README.md": "the same in Python: attend, compose masks, watch a model",
+        "what this machine has": f"{regard} doctor",
+        "how fast attention is": f"{regard} bench attention",
+        "the same in Python": "README.md",
     }
     wide = max(map(len, [*written, *ideas]))
     for title, lines in (("Written", written), ("Next", ideas)):
         console.print(f"\n[bold]{title}[/]")
-        for name, words in lines.items():
-            console.print(f"  {escape(name.ljust(wide))}  [dim]{words}[/]")
+        for words, thing in lines.items():
+            console.print(f"  [dim]{words:<{wide}}[/]  {escape(str(thing))}")
+
+
+def how_to_call() -> str:
+    """What to type for `regard`: `make demo` leaves it in an environment that is not active."""
+    if shutil.which("regard"):
+        return "regard"
+    python = Path(sys.executable)
+    here = Path.cwd()
+    return f"{python.relative_to(here) if python.is_relative_to(here) else python} -m regard"
 
 
 @contextmanager
@@ -193,8 +206,7 @@ def show_learning(console: Console, path: Path, seed: int, steps: int) -> None:
             ][:SHOWN],
             path,
             title="Where the class token looked",
-            caption="Heads and mean: the last of two layers; rollout: both multiplied. What the "
-            "token read of itself is left out.\nSixteen images learned by heart: this shows the machinery, not skill.",
+            caption=ABOUT_ATTENTION,
         )
 
 

@@ -96,11 +96,11 @@ class Call:
                     f"a mask is bool, True where a query may read; {mask.dtype} numbers "
                     "that are added to the scores go in bias="
                 )
-            _check_broadcast("mask", mask, full)
+            mask = _broadcastable("mask", mask, full)
         elif mask is not None and not callable(mask):
             raise TypeError(f"a mask is a predicate or a bool tensor, not {type(mask).__name__}")
         if isinstance(bias, Tensor):
-            _check_broadcast("bias", bias, full)
+            bias = _broadcastable("bias", bias, full)
 
         beta = q.shape[-1] ** -0.5 if beta is None else float(beta)
         if math.isnan(beta) or beta < 0:
@@ -205,10 +205,12 @@ def _both(a: Tensor | None, b: Tensor) -> Tensor:
     return b if a is None else a & b
 
 
-def _check_broadcast(name: str, x: Tensor, full: tuple[int, ...]) -> None:
+def _broadcastable(name: str, x: Tensor, full: tuple[int, ...]) -> Tensor:
+    """x with at least its last two axes, if it broadcasts to the full shape."""
     shape = tuple(x.shape)
     fits = len(shape) <= len(full) and all(
         have in (1, want) for have, want in zip(reversed(shape), reversed(full), strict=False)
     )
     if not fits:
         raise ValueError(f"{name} has shape {shape}, which does not broadcast to {full}")
+    return x if x.ndim > 1 else x.reshape(1, -1)

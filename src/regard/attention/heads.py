@@ -16,7 +16,7 @@ from regard.attention.positions import Place
 from regard.attention.where import Positions, locate
 
 Attention = Callable[..., Tensor | Attended]  # with the arguments of attend
-Observer = Callable[[Call, Tensor], None]
+Observer = Callable[[Call, Tensor, bool], None]  # the call, its read, whether of its own tokens
 
 
 class MultiHead(nn.Module):
@@ -107,7 +107,7 @@ class MultiHead(nn.Module):
             if cache is not None and cache.overwrites:
                 k, v = k.clone(), v.clone()
             call = Call.check(q, k, v, mask, positions, k_pos, bias, self.beta)
-            self.observer(call, read)
+            self.observer(call, read, context is None)
         return self.to_out(read.transpose(-3, -2).flatten(-2))  # b h n e → b n (h e)
 
     def read(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Float[Tensor, "*b h n e"]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from regard.attention.algebra import Causal, Mask
@@ -96,6 +95,8 @@ def causal_square(call: Call) -> Tensor:
 
 def causal_tail(call: Call) -> Tensor:
     """The queries are the last of the keys: a prompt continued, a chunk behind a cache."""
+    from torch.nn.attention.bias import causal_lower_right  # slow to import
+
     corner = causal_lower_right(call.q.shape[-2], call.k.shape[-2])
     return _sdpa(call.q, call.k, call.v, call.beta, attn_mask=corner)
 

@@ -58,8 +58,8 @@ def trace_shapes(
     steps = [
         Step("tokens", "b n c", tuple(x.shape)),
         *(
-            Step(f"{name} = to_{name}(tokens)", "b n (h d)", tuple(live[name].shape))
-            for name in "qkv"
+            Step(f"{name} = to_{name}(tokens)", f"b n ({axis} d)", tuple(live[name].shape))
+            for name, axis in ("qh", "kg", "vg")
         ),
         Step("q per head", "b n h d", tuple(live["q"].unflatten(-1, (h, -1)).shape)),
         Step("k and v per head", "b n g d", tuple(live["k"].unflatten(-1, (g, -1)).shape)),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -33,6 +33,7 @@ class Seen:
     name: str
     call: Call
     read: Float[Tensor, "*b h n e"]
+    own: bool  # whether the layer read its own sequence rather than a context
 
     def weights(
         self, rows: Sequence[int] | None = None, heads: Sequence[int] | None = None
@@ -64,23 +65,53 @@ class Seen:
         return call if heads is None else call.heads(list(heads))
 
 
-@dataclass
-class Watching(Mapping[str, Seen]):
-    """Every attention call seen so far, by the name of its layer; the newest call is returned."""
+class Observer:
+    """What one layer reports to, while it is watched."""
 
-    calls: dict[str, list[Seen]] = field(default_factory=dict)
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.calls: list[Seen] = []
+        self.compiled: Seen | None = None
+
+    def __call__(self, call: Call, read: Tensor, own: bool) -> None:
+        if read.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(
+                f"{self.name} is being captured as a CUDA graph, whose tensors are overwritten "
+                "at every replay: watch the model outside the capture"
+            )
+        seen = Seen(self.name, call, read, own)
+        if torch.compiler.is_compiling():
+            # A list that grows would be compiled anew at every length: the newest call is kept.
+            self.compiled = seen
+        else:
+            self.calls.append(seen)
+
+    def history(self) -> list[Seen]:
+        """Every call of an eager layer, the newest of a compiled one."""
+        return self.calls if self.compiled is None else [*self.calls, self.compiled]
+
+
+class Watching(Mapping[str, Seen]):
+    """The newest call of each attention layer, by its name; `calls(name)` has the earlier ones."""
+
+    def __init__(self, observers: Mapping[str, Observer]) -> None:
+        self._observers = observers
+
+    def calls(self, name: str) -> list[Seen]:
+        """All calls of one layer, oldest first; of a compiled model the newest alone."""
+        if name not in self._observers or not self._observers[name].history():
+            known = ", ".join(self) or "none"
+            raise KeyError(f"no attention layer {name!r} was called; layers seen: {known}")
+        return self._observers[name].history()
 
     def __getitem__(self, name: str) -> Seen:
-        if name not in self.calls:
-            known = ", ".join(self.calls) or "none"
-            raise KeyError(f"no attention layer {name!r} was called; layers seen: {known}")
-        return self.calls[name][-1]
+        return self.calls(name)[-1]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.calls)
+        return (name for name, observer in self._observers.items() if observer.history())
 
     def __len__(self) -> int:
-        return len(self.calls)
+        return sum(1 for _ in self)
 
     def rollout(self, residual: float = 0.5) -> Float[Tensor, "*b n n"]:
         """How much of each input token reaches each output token (Abnar and Zuidema 2020).
@@ -91,7 +122,7 @@ class Watching(Mapping[str, Seen]):
         flow: Tensor | None = None
         for name, seen in self.items():
             n, m = seen.call.q.shape[-2], seen.call.k.shape[-2]
-            if n != m:
+            if not seen.own or n != m:
                 continue  # a layer that reads another sequence, or a cache
             weights = seen.weights().float().mean(-3)
             here = torch.eye(n, device=weights.device)
@@ -118,33 +149,19 @@ class Watching(Mapping[str, Seen]):
 @contextmanager
 def watch(model: nn.Module) -> Iterator[Watching]:
     """Keep every attention call of `model` inside the `with` block."""
-    seen = Watching()
     layers = {
-        name.removeprefix("_orig_mod.").rstrip("."): layer  # torch.compile adds the prefix
-        for name, layer in model.named_modules()
+        name.removeprefix("_orig_mod").strip(".") or type(layer).__name__: layer
+        for name, layer in model.named_modules()  # torch.compile adds the prefix
         if isinstance(layer, MultiHead)
     }
     if not layers:
         raise ValueError(f"{type(model).__name__} has no MultiHead layer to watch")
+    observers = {name: Observer(name) for name in layers}
     before = {name: layer.observer for name, layer in layers.items()}
     try:
         for name, layer in layers.items():
-            layer.observer = _Observer(name or type(layer).__name__, seen)
-        yield seen
+            layer.observer = observers[name]
+        yield Watching(observers)
     finally:
         for name, layer in layers.items():
             layer.observer = before[name]
-
-
-@dataclass(frozen=True)
-class _Observer:
-    name: str
-    seen: Watching
-
-    def __call__(self, call: Call, read: Tensor) -> None:
-        if read.is_cuda and torch.cuda.is_current_stream_capturing():
-            raise RuntimeError(
-                f"{self.name} is being captured as a CUDA graph, whose tensors are overwritten "
-                "at every replay: watch the model outside the capture"
-            )
-        self.seen.calls.setdefault(self.name, []).append(Seen(self.name, call, read))

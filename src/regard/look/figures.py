@@ -35,8 +35,6 @@ STYLE: Any = {  # Any: matplotlib types its keys one by one
     "axes.edgecolor": "#c3ccd6",
     "axes.labelcolor": MUTED,
     "axes.linewidth": 0.6,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }

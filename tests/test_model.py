@@ -1,0 +1,162 @@
+"""Blocks, configurations and the ViT: each contradiction named, each part doing what it says."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from regard.attention import MultiHead, attend
+from regard.model import MODELS, Block, FeedForward, PatchEmbed, TokenEmbed, ViT, ViTConfig
+from regard.model.parts import StochasticDepth, initialise
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_of_the_table_builds_runs_learns_and_loads_its_own_weights(name):
+    entry = MODELS[name]
+    model = entry.build(width=16, layers=2, heads=2)
+    assert dataclasses.replace(model.config) == model.config
+    assert dataclasses.fields(entry.config) and entry.config.__dataclass_params__.frozen
+    images = torch.randn(3, 3, 32, 32)
+    logits = model(images)
+    logits.logsumexp(-1).sum().backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
+    twin = entry.build(width=16, layers=2, heads=2)
+    assert not torch.equal(twin(images), logits)
+    twin.load_state_dict(model.state_dict())
+    assert torch.equal(twin(images), logits)
+
+
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        ({"width": 100, "heads": 6}, "width=100 does not split into heads=6; .* 96 and 102"),
+        ({"heads": 4, "groups": 3}, "heads=4 do not share groups=3"),
+        ({"image": 30, "patch": 4}, "image=30 .* patch=4; nearest images are 28 and 32"),
+        ({"image": 2, "patch": 4}, "image=2 .* patch=4"),
+        ({"place": "rotary", "width": 12, "heads": 2}, "rotary.* width=12 over heads=2, 6"),
+        ({"place": "sinusoidal", "width": 6, "heads": 1}, "divisible by 4, not 6"),
+        ({"dropout": 1.0}, "dropout=1.0"),
+        ({"drop_path": -0.1}, "drop_path=-0.1"),
+        ({"layers": 0}, "layers=0"),
+        ({"classes": 0}, "classes=0"),
+        ({"hidden": 0}, "hidden=0"),
+    ],
+    ids=str,
+)
+def test_contradicting_fields_are_named_together(fields, words):
+    with pytest.raises(ValueError, match=words):
+        ViTConfig(**fields)
+
+
+def test_heads_that_do_not_split_the_width_name_the_nearest_widths():
+    with pytest.raises(ValueError, match=r"width 100 does not split into 6 heads; .* 96 and 102"):
+        MultiHead(100, 6)
+    with pytest.raises(ValueError, match="6 heads do not share 4 groups"):
+        MultiHead(60, 6, groups=4)
+
+
+def test_parameters_of_the_small_vit_follow_the_closed_form():
+    config = ViTConfig(width=64, layers=5, heads=4, image=32, patch=4, classes=10, hidden=128)
+    c, f, tokens = 64, 128, 65
+    block = 4 * (c * c + c) + (c * f + f) + (f * c + c) + 2 * 2 * c
+    want = (48 * c + c) + c + tokens * c + 5 * block + 2 * c + (c * 10 + 10)
+    assert sum(p.numel() for p in ViT(config).parameters()) == want == 175498
+
+
+def test_patches_are_a_convolution_with_kernel_and_stride_of_one_patch():
+    patches, conv = PatchEmbed(4, 3, 8), nn.Conv2d(3, 8, 4, 4)
+    conv.weight.data = patches.project.weight.data.reshape(8, 3, 4, 4)
+    conv.bias.data = patches.project.bias.data
+    images = torch.randn(2, 3, 8, 12)
+    torch.testing.assert_close(patches(images), conv(images).flatten(2).mT)
+    with pytest.raises(ValueError, match="9 × 12 pixels does not split into patches of 4 × 4"):
+        patches(torch.randn(2, 3, 9, 12))
+
+
+@pytest.mark.parametrize("place", ["learned", "sinusoidal", "rotary", "none"])
+@pytest.mark.parametrize("pool", ["class", "mean"])
+def test_a_vit_reads_images_of_other_sizes(place, pool):
+    fields = {"width": 16, "layers": 2, "heads": 2, "image": 16, "mask": "neighbourhood(1, (4, 4))"}
+    model = ViT(ViTConfig(place=place, pool=pool, **fields))
+    extra = pool == "class"
+    assert model.features(torch.randn(2, 3, 24, 20)).shape == (2, 30 + extra, 16)
+    other = ViT(ViTConfig(place=place, pool=pool, **{**fields, "mask": None}))
+    other.load_state_dict(model.state_dict())
+    images = torch.randn(2, 3, 24, 20)
+    assert not torch.allclose(model(images), other(images))  # the mask moved to the new grid
+
+
+def test_a_vit_without_positions_does_not_see_the_order_of_its_patches():
+    for place, blind in (("none", True), ("learned", False)):
+        model = ViT(ViTConfig(width=16, layers=2, heads=2, image=8, place=place)).double()
+        images = torch.randn(1, 3, 8, 8, dtype=torch.float64)
+        same = torch.allclose(model(images), model(images.roll(4, -1)), atol=1e-12)
+        assert same is blind
+
+
+def test_images_with_the_wrong_number_of_channels_are_refused_with_both_numbers():
+    with pytest.raises(ValueError, match="1 channels and the model reads 3"):
+        ViT(ViTConfig(width=16, heads=2))(torch.zeros(1, 1, 32, 32))
+
+
+def test_plain_and_fused_attention_give_the_same_vit():
+    config = ViTConfig(width=16, layers=2, heads=2, groups=1, feed_forward="swiglu", norm="rms")
+    fused, plain = ViT(config).double(), ViT(config, attention=attend).double()
+    plain.load_state_dict(fused.state_dict())
+    images = torch.randn(2, 3, 32, 32, dtype=torch.float64)
+    torch.testing.assert_close(fused(images), plain(images), atol=1e-12, rtol=0)
+
+
+def test_stochastic_depth_skips_whole_samples_and_keeps_the_mean():
+    layer = StochasticDepth(0.25)
+    out = layer(torch.ones(40_000, 3))
+    assert sorted(out.unique().tolist()) == pytest.approx([0.0, 1 / 0.75])
+    assert (out == out[:, :1]).all()
+    assert abs(float(out.mean()) - 1) < 0.01
+    assert torch.equal(layer.eval()(out), out)
+
+
+def test_depth_of_stochastic_depth_grows_from_none_at_the_first_block():
+    model = ViT(ViTConfig(width=16, heads=2, layers=4, drop_path=0.3))
+    shares = [block.drop_path.share for block in model.blocks]
+    assert shares == pytest.approx([0, 0.1, 0.2, 0.3])
+
+
+def test_dropout_acts_in_training_only_and_never_on_attention_weights():
+    model = ViT(ViTConfig(width=16, heads=2, layers=1, dropout=0.5))
+    images = torch.randn(2, 3, 32, 32)
+    assert not torch.equal(model.train()(images), model(images))
+    assert torch.equal(model.eval()(images), model(images))
+    assert not [m for m in model.blocks[0].attention.modules() if isinstance(m, nn.Dropout)]
+
+
+def test_first_weights_of_2017_are_xavier_and_modern_ones_shrink_with_depth():
+    def deviation(how: str, layers: int) -> tuple[float, float]:
+        layer = nn.ModuleDict({"to_q": nn.Linear(256, 256), "to_out": nn.Linear(256, 256)})
+        initialise(layer, how, layers)
+        assert not layer["to_q"].bias.any()
+        return tuple(float(m.weight.detach().std()) for m in layer.values())
+
+    xavier = math.sqrt(2 / 512)
+    assert deviation("2017", 8) == pytest.approx((xavier, xavier), rel=0.05)
+    cut = 0.02 * 0.88  # cutting a normal at two deviations narrows it to 0.88
+    assert deviation("modern", 8) == pytest.approx((cut, cut / 4), rel=0.05)
+
+
+def test_tokens_of_2017_are_scaled_by_the_root_of_the_width():
+    words = torch.tensor([[1, 3]])
+    plain, scaled = TokenEmbed(5, 16), TokenEmbed(5, 16, scaled=True)
+    scaled.load_state_dict(plain.state_dict())
+    torch.testing.assert_close(scaled(words), 4 * plain(words))
+
+
+def test_a_block_that_reads_a_context_says_so_when_it_gets_none():
+    block = Block(
+        MultiHead(8, 2), FeedForward(8, 16), cross=MultiHead(8, 2), norm=lambda: nn.LayerNorm(8)
+    )
+    with pytest.raises(ValueError, match="reads a context"):
+        block(torch.zeros(1, 3, 8))
+    with pytest.raises((ValueError, TypeError), match="mid"):
+        Block(MultiHead(8, 2), FeedForward(8, 16), norm=lambda: nn.LayerNorm(8), order="mid")
