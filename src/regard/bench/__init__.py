@@ -6,7 +6,7 @@ from typing import Literal
 
 from regard.errors import UserError
 
-BENCHES = {"attention": "regard.bench.attention"}
+BENCHES = {"attention": "regard.bench.attention", "watch": "regard.bench.watch"}
 
 
 def bench(
