@@ -134,14 +134,16 @@ class Mask:
         )
         return True if every else self if some else False
 
-    def tiles(self, q_pos: range, k_pos: range, size: int = 128) -> Cover:
+    def tiles(
+        self, q_pos: range, k_pos: range, size: int = 128, device: torch.device | None = None
+    ) -> Cover:
         """The block structure: for each `size` × `size` tile, is some of it read, or all of it."""
-        some, every = self.cover(_spans(q_pos, size, 1), _spans(k_pos, size, 0))
-        shape = (-(-len(q_pos) // size), -(-len(k_pos) // size))
-        return Cover(
-            torch.as_tensor(some).expand(shape).contiguous(),
-            torch.as_tensor(every).expand(shape).contiguous(),
+        rows, columns = _spans(q_pos, size, device), _spans(k_pos, size, device)
+        some, every = self.cover(
+            Span(*(edge[:, None] for edge in rows)), Span(*(edge[None, :] for edge in columns))
         )
+        shape = (len(rows.first), len(columns.first))
+        return Cover(*(torch.as_tensor(x).expand(shape).clone() for x in (some, every)))
 
     def density(self, n: int, m: int | None = None) -> float:
         """The share of the n × m map that may be read, counted without holding the map."""
@@ -177,8 +179,10 @@ class Joined(Mask):
     def cover(self, q: Span, k: Span) -> Cover:
         return Cover(*map(self.join, self.left.cover(q, k), self.right.cover(q, k)))
 
-    def tiles(self, q_pos: range, k_pos: range, size: int = 128) -> Cover:
-        left, right = (side.tiles(q_pos, k_pos, size) for side in (self.left, self.right))
+    def tiles(
+        self, q_pos: range, k_pos: range, size: int = 128, device: torch.device | None = None
+    ) -> Cover:
+        left, right = (side.tiles(q_pos, k_pos, size, device) for side in (self.left, self.right))
         return Cover(*map(self.join, left, right))
 
     @property
@@ -248,8 +252,10 @@ class Not(Mask):
         some, every = self.of.cover(q, k)
         return Cover(every ^ True, some ^ True)
 
-    def tiles(self, q_pos: range, k_pos: range, size: int = 128) -> Cover:
-        some, every = self.of.tiles(q_pos, k_pos, size)
+    def tiles(
+        self, q_pos: range, k_pos: range, size: int = 128, device: torch.device | None = None
+    ) -> Cover:
+        some, every = self.of.tiles(q_pos, k_pos, size, device)
         return Cover(~every, ~some)
 
     @property
@@ -312,8 +318,7 @@ def _hull(a: Offsets, b: Offsets) -> Offsets:
     return Offsets(min(a.least, b.least), max(a.greatest, b.greatest))
 
 
-def _spans(positions: range, size: int, axis: int) -> Span:
-    """The spans of consecutive blocks of `size` positions, laid along rows (0) or columns (1)."""
-    first = torch.arange(positions.start, positions.stop, size)
-    last = (first + size - 1).clamp(max=positions.stop - 1)
-    return Span(first.unsqueeze(axis), last.unsqueeze(axis))
+def _spans(positions: range, size: int, device: torch.device | None) -> Span:
+    """Consecutive blocks of `size` positions, the last one perhaps shorter."""
+    first = torch.arange(positions.start, positions.stop, size, device=device)
+    return Span(first, (first + size - 1).clamp(max=positions.stop - 1))

@@ -64,6 +64,8 @@ class Call:
                 f"q, k and v have batch axes {tuple(q.shape[:-3])}, {tuple(k.shape[:-3])} and "
                 f"{tuple(v.shape[:-3])}; they must agree"
             )
+        if not q.is_floating_point():
+            raise TypeError(f"q, k and v hold {q.dtype}; attention needs floating-point numbers")
         if not q.dtype == k.dtype == v.dtype:
             raise TypeError(f"q, k and v are {q.dtype}, {k.dtype} and {v.dtype}; make them one")
         if q.ndim > 2:
@@ -101,6 +103,8 @@ class Call:
             raise TypeError(f"a mask is a predicate or a bool tensor, not {type(mask).__name__}")
         if isinstance(bias, Tensor):
             bias = _broadcastable("bias", bias, full)
+        elif bias is not None and not callable(bias):
+            raise TypeError(f"a bias is a tensor or a function, not {type(bias).__name__}")
 
         beta = q.shape[-1] ** -0.5 if beta is None else float(beta)
         if math.isnan(beta) or beta < 0:
@@ -155,10 +159,11 @@ class Call:
         return allowed
 
     def added(self) -> Float[Tensor, "... #n #m"] | None:
-        """What is added to the scores, broadcasting to (b h n m)."""
+        """What is added to the scores; a function of positions returns (h n m) or (b h n m)."""
         if self.bias is None or isinstance(self.bias, Tensor):
             return self.bias
-        return self.bias(*self._located())
+        full = (*self.q.shape[:-1], self.k.shape[-2])
+        return _broadcastable("bias(q_pos, k_pos)", self.bias(*self._located()), full)
 
     def blanked(self) -> tuple[Tensor, Tensor, Tensor]:
         """q, k and v with zeros wherever a token is nowhere, so that NaN there stays there."""

@@ -107,11 +107,13 @@ def dense(call: Call) -> Tensor:
     allowed, bias = call.allowed(), call.added()
     if bias is not None:
         # Numbers before bools: a bias of −∞ shuts a key exactly as a mask does.
-        scores = bias.to(q.dtype)
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed, -torch.inf)
+        scores = bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
         blind = torch.isneginf(scores).all(-1, keepdim=True)
-        read = _sdpa(q, k, v, call.beta, attn_mask=scores.masked_fill(blind, 0.0))
+        scores = scores.masked_fill(blind, 0.0)
+        if scores.dtype != q.dtype:
+            # Softmax forgets a row's maximum; a narrower type must not spend its digits on it.
+            scores = (scores - scores.detach().amax(-1, keepdim=True)).to(q.dtype)
+        read = _sdpa(q, k, v, call.beta, attn_mask=scores)
     elif allowed is not None:
         # Kernels disagree about a query that may read nothing: let it read all, then forget it.
         blind = ~allowed.any(-1, keepdim=True)
@@ -278,23 +280,23 @@ def _make_block_mask(
     def reads(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return mask.reads(q + q_start, k + k_start)
 
-    some, every = mask.tiles(q_pos, k_pos, TILE)
+    some, every = mask.tiles(q_pos, k_pos, TILE, device)
     # The last row and column may be cut short: leave their edge to the predicate.
     if len(k_pos) % TILE:
         every[:, -1] = False
     if len(q_pos) % TILE:
         every[-1, :] = False
-    partial, full = _ragged(some & ~every, device), _ragged(every, device)
+    partial, full = _ragged(some & ~every), _ragged(every)
     return BlockMask.from_kv_blocks(
         *partial, *full, BLOCK_SIZE=TILE, mask_mod=reads, seq_lengths=(len(q_pos), len(k_pos))
     )
 
 
-def _ragged(tiles: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+def _ragged(tiles: Tensor) -> tuple[Tensor, Tensor]:
     """How many tiles each row has, and which, the present ones first."""
     count = tiles.sum(-1, dtype=torch.int32)
     order = tiles.int().argsort(dim=-1, descending=True, stable=True).int()
-    return count[None, None].to(device), order[None, None].to(device)
+    return count[None, None], order[None, None]
 
 
 @functools.cache

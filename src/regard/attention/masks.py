@@ -191,24 +191,28 @@ class RandomKeys(Named):
         if self.count > self.among:
             raise ValueError(f"random_keys: cannot draw {self.count} keys among {self.among}")
 
-    def drawn(self, q: Tensor) -> Tensor:
-        """The keys of each query, on a new last axis.
+    def draws(self, q: Any) -> list[Any]:
+        """The keys of each query, one draw after the other.
 
         Floyd's sampling: draw from 0 … j for growing j and take j itself on a repeat, which
         gives every set of `count` keys the same chance. The dice are a hash of (seed, query, j),
         so that a row does not depend on which other rows are asked for.
         """
-        keys: list[Tensor] = []
+        keys: list[Any] = []
         for j in range(self.among - self.count, self.among):
             key = _hash(_hash(q ^ (self.seed * 0x9E3779B1 & 0xFFFFFFFF)) + j) % (j + 1)
             for taken in keys:
                 key = torch.where(key == taken, j, key)
             keys.append(key)
-        return torch.stack(keys, -1)
+        return keys
+
+    def drawn(self, q: Tensor) -> Tensor:
+        """The keys of each query, on a new last axis."""
+        return torch.stack(self.draws(q), -1)
 
     def reads(self, q: Any, k: Any) -> Any:
         read = (q < 0) & (k < 0)
-        for key in self.drawn(q).unbind(-1):
+        for key in self.draws(q):
             read = read | (key == k)
         return read
 
@@ -216,15 +220,19 @@ class RandomKeys(Named):
         some = (k.first < self.among) & (q.last >= 0)
         return Cover(some, some & (k.last < self.among) & (self.count == self.among))
 
-    def tiles(self, q_pos: range, k_pos: range, size: int = 128) -> Cover:
+    def tiles(
+        self, q_pos: range, k_pos: range, size: int = 128, device: torch.device | None = None
+    ) -> Cover:
         """Exact, from the draws themselves: a span alone cannot tell which keys were drawn."""
         rows, columns = -(-len(q_pos) // size), -(-len(k_pos) // size)
-        drawn = self.drawn(torch.arange(q_pos.start, q_pos.stop)) - k_pos.start
-        inside = (drawn >= 0) & (drawn < len(k_pos))
-        some = torch.zeros(rows, columns, dtype=torch.bool)
-        row = (torch.arange(len(q_pos)) // size)[:, None].expand_as(drawn)
-        some[row[inside], drawn[inside] // size] = True
-        return Cover(some, super().tiles(q_pos, k_pos, size).every)
+        q = torch.arange(q_pos.start, q_pos.stop, device=device)
+        drawn = self.drawn(q) - k_pos.start
+        outside = (drawn < 0) | (drawn >= len(k_pos))
+        column = (drawn // size).masked_fill(outside, columns)  # one column more, for these
+        row = ((q - q_pos.start) // size)[:, None].expand_as(column)
+        some = torch.zeros(rows, columns + 1, dtype=torch.bool, device=device)
+        some[row, column] = True
+        return Cover(some[:, :columns], super().tiles(q_pos, k_pos, size, device).every)
 
     @property
     def offsets(self) -> Offsets:

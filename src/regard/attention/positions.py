@@ -179,6 +179,7 @@ class Alibi(Place):
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
+        self.register_buffer("kind", torch.empty(0), persistent=False)  # follows .double(), .to()
 
     def slopes(self) -> list[float]:
         """2^(−8/h), 2^(−16/h), …; between powers of two, every other slope of the next one."""
@@ -188,10 +189,10 @@ class Alibi(Place):
         return slopes + finer[: self.heads - whole]
 
     def bias(self, q_pos: Positions, k_pos: Positions) -> Float[Tensor, "*b h n m"]:
-        distance = _offsets(q_pos, k_pos).abs()
-        slopes = torch.tensor(self.slopes(), device=distance.device, dtype=torch.float64)
-        bias = -slopes[:, None, None] * distance.unsqueeze(-3)
-        return bias.to(torch.get_default_dtype())
+        distance = _offsets(q_pos, k_pos).abs().unsqueeze(-3)
+        wide = torch.promote_types(self.get_buffer("kind").dtype, torch.float32)
+        slopes = torch.tensor(self.slopes(), device=distance.device, dtype=wide)
+        return -slopes[:, None, None] * distance
 
 
 class RelativeBias(Place):
