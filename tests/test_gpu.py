@@ -22,19 +22,20 @@ pytestmark = pytest.mark.cuda
 ROUNDING = {torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 
 PATHS = {  # words the chooser must use → (heads, groups, n, m, d, e, mask)
-    "by cuDNN: nothing": (4, 4, 640, 640, 128, 128, None),
+    "by cuDNN: nothing": (16, 16, 2048, 2048, 128, 128, None),
     "SDPA: nothing": (4, 2, 65, 65, 16, 16, None),
-    "by cuDNN, causal flag": (4, 2, 515, 515, 64, 64, "causal"),
-    "SDPA, causal flag": (4, 4, 50, 50, 64, 64, "causal"),
+    "by cuDNN, causal flag": (32, 8, 2051, 2051, 64, 64, "causal"),
+    "SDPA, causal flag": (4, 4, 100, 100, 64, 64, "causal"),
     "aligned to the last key": (4, 2, 130, 700, 64, 64, "causal"),
     "reads everything here": (4, 2, 1, 700, 64, 64, "causal"),
-    "block mask of causal & window(100)": (4, 2, 1100, 1100, 64, 64, "causal & window(100)"),
-    "block mask of causal & (w": (4, 4, 513, 1300, 128, 128, "causal & (window(70) | sinks(4))"),
-    "block mask of window(64) | ev": (2, 2, 1024, 1024, 64, 64, "window(64) | everywhere(3)"),
-    "block mask of random_keys": (2, 2, 600, 600, 32, 32, "random_keys(3, 500, 1) | window(9)"),
-    "block mask of neighbourhood": (2, 2, 626, 626, 64, 64, "neighbourhood(2, (25, 25))"),
+    "block mask of causal & window(100)": (4, 2, 2100, 2100, 64, 64, "causal & window(100)"),
+    "block mask of causal & (w": (2, 2, 1900, 2300, 128, 128, "causal & (window(70) | sinks(4))"),
+    "block mask of window(64) | ev": (2, 2, 2048, 2048, 64, 64, "window(64) | everywhere(3)"),
+    "block mask of random_keys": (2, 2, 2060, 2060, 32, 32, "random_keys(3, 500, 1) | window(9)"),
+    "block mask of neighbourhood": (2, 2, 2117, 2117, 64, 64, "neighbourhood(2, (46, 46))"),
     "with a mask: ~causal": (2, 2, 300, 300, 64, 32, "~causal"),  # the last query is blind
     "with a mask: blocks(7) & ~causal": (2, 1, 90, 90, 24, 24, "blocks(7) & ~causal"),
+    "tile by tile: window(50)": (2, 1, 600, 700, 64, 32, "window(50)"),
 }
 
 
@@ -68,21 +69,28 @@ def test_each_kernel_reads_what_the_plain_path_reads(words: str, dtype: torch.dt
         check(ours, right, dtype)
 
 
-def test_nothing_stays_set_after_a_kernel_was_preferred() -> None:
-    def flags() -> tuple[object, ...]:
-        cuda = torch.backends.cuda
-        return (
-            cuda.flash_sdp_enabled(),
-            cuda.mem_efficient_sdp_enabled(),
-            cuda.math_sdp_enabled(),
-            cuda.cudnn_sdp_enabled(),
-            torch._C._get_sdp_priority_order(),
-        )
+def test_nothing_stays_set_after_a_kernel_was_preferred(in_a_plain_process) -> None:
+    in_a_plain_process(
+        """
+import torch
+from regard import MultiHead, attend_fused, explain
 
-    before = flags()
-    q = torch.randn(1, 4, 1024, 128, device="cuda", dtype=torch.bfloat16)
-    attend_fused(q, q, q)
-    assert flags() == before
+def flags():
+    cuda = torch.backends.cuda
+    enabled = (cuda.flash_sdp_enabled, cuda.mem_efficient_sdp_enabled, cuda.math_sdp_enabled)
+    order = torch._C._get_sdp_priority_order()
+    return [ask() for ask in (*enabled, cuda.cudnn_sdp_enabled)], order
+
+before = flags()
+q = torch.randn(4, 16, 2048, 128, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+assert "cuDNN" in explain(q, q, q)
+attend_fused(q, q, q).sum().backward()
+assert flags() == before, (before, flags())
+layer = MultiHead(128, 2).cuda().bfloat16()
+torch.compile(layer)(torch.randn(1, 256, 128, device="cuda", dtype=torch.bfloat16))
+assert flags() == before, (before, flags())
+"""
+    )
 
 
 @pytest.mark.parametrize("expression", [None, "causal", "causal & window(100)"])

@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # importing it costs a second, which only its callers should 
 TILE = 128  # side of the squares a mask is asked about
 TILED_FROM = 512  # tokens from which many small calls beat one dense mask (measured on a CPU) …
 TILED_BELOW = 0.9  # … when no more than this share of the map lies in tiles that are read
+FLEX_FROM = 2048  # tokens from which FlexAttention beats one dense mask on an H200 (measured)
+LARGE = 1 << 35  # floating-point operations of a forward pass that make cuDNN's overhead small
 DENSE_UPTO = 1 << 22  # entries of a mask; more than these are never written out at once
 
 
@@ -191,6 +193,11 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tenso
     return scaled_dot_product_attention(q, k, v, scale=beta, enable_gqa=grouped, **options)
 
 
+def _shape(x: Tensor) -> tuple[int, int, int, int]:
+    """b, h, n and d, whatever the number of axes."""
+    return math.prod(x.shape[:-3]), x.shape[-3] if x.ndim > 2 else 1, x.shape[-2], x.shape[-1]
+
+
 def _four_axes(x: Tensor) -> Tensor:
     """(n d), (h n d) or (a b … h n d) as (b h n d)."""
     if x.ndim < 4:
@@ -212,27 +219,33 @@ def _prefer(call: Call) -> AbstractContextManager[Any]:
 
 
 def _cudnn_fits(call: Call) -> bool:
-    """On Hopper cuDNN's kernel was the fastest at every shape measured, by 1.1 to 2.3 times.
+    """Whether to ask for cuDNN's kernel: on Hopper, in half precision, where it pays.
 
-    Measured: half precision, head widths 32 to 256, 65 to 16,384 tokens, with and without the
-    causal flag, forward and backward. It plans anew for each shape, so a decoder's single query
-    against ever more keys is left to torch.
+    There it was the fastest at every shape measured (head widths 8 to 256, 65 to 16,384 tokens,
+    causal or not, forward and backward), by 1.1 to 2.3 times. But asking costs tens of
+    microseconds and its first call at a new shape tens of milliseconds: an eager call must be
+    large to win that back, while a compiled or captured one asks once and keeps its shapes.
     """
-    q = call.q
-    return (
-        q.device.type == "cuda"
-        and q.dtype in (torch.float16, torch.bfloat16)
-        and torch.cuda.get_device_capability(q.device)[0] == 9
-        and q.shape[-1] == call.v.shape[-1]
-        and q.shape[-1] % 8 == 0
-        and 32 <= q.shape[-1] <= 256
-        and q.shape[-2] >= 64
-    )
+    q, (b, h, n, d) = call.q, _shape(call.q)
+    if q.device.type != "cuda" or q.dtype not in (torch.float16, torch.bfloat16):
+        return False
+    if d != call.v.shape[-1] or d % 8 or d > 256 or n < 64 or not _hopper(q.device):
+        return False
+    if torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing():
+        return True
+    return 4 * b * h * n * call.k.shape[-2] * d >= LARGE
+
+
+@functools.cache
+def _hopper(device: torch.device) -> bool:
+    return torch.cuda.get_device_capability(device)[0] == 9
 
 
 def _flex_fits(call: Call) -> bool:
-    d, e = call.q.shape[-1], call.v.shape[-1]
-    return call.q.shape[-2] >= TILED_FROM and d == e and d >= 16 and d & (d - 1) == 0
+    """Whether FlexAttention takes these widths and its launch is small beside the work."""
+    d, entries = call.q.shape[-1], call.q.shape[-2] * call.k.shape[-2]
+    least = TILED_FROM if torch.compiler.is_compiling() else FLEX_FROM
+    return entries >= least**2 and d == call.v.shape[-1] and d >= 16 and d & (d - 1) == 0
 
 
 def _share_read(mask: Mask, q_pos: range, k_pos: range) -> float:
