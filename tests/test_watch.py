@@ -120,6 +120,39 @@ def test_steps_into_a_fixed_cache_stay_readable_after_their_slots_are_reused():
             torch.testing.assert_close(weights[:, slot], want)
 
 
+def test_positions_moved_on_in_place_do_not_change_what_was_seen_or_kept():
+    mask = causal & window(2)
+    layer, x = MultiHead(8, 2, mask=mask), torch.randn(1, 6, 8)
+    with torch.no_grad():
+        once = layer(x)
+        for cache in (KVCache(), KVCache(size=6), KVCache(size=3, keep=mask), KVCache(keep=mask)):
+            where, reads = torch.tensor([0]), []
+            with watch(layer) as seen:
+                for at in range(6):
+                    reads.append(layer(x[:, at : at + 1], positions=where, cache=cache))
+                    where += 1
+            torch.testing.assert_close(torch.cat(reads, 1), once)
+            assert all(step.error() < 1e-6 for step in seen.calls("MultiHead"))
+
+
+def test_a_watched_prefill_outlives_the_decoding_that_overwrites_its_slots():
+    mask = causal & window(2)
+    layer, x, cache = MultiHead(8, 2, mask=mask), torch.randn(1, 8, 8), KVCache(size=4, keep=mask)
+    with torch.no_grad(), watch(layer) as seen:
+        layer(x[:, :4], positions=range(4), cache=cache)
+        for at in range(4, 8):
+            layer(x[:, at : at + 1], positions=torch.tensor([at]), cache=cache)
+    assert all(step.error() < 1e-6 for step in seen.calls("MultiHead"))
+
+
+def test_rollout_refuses_layers_that_read_a_cache():
+    layer, x = MultiHead(8, 2, mask=causal), torch.randn(1, 3, 8)
+    with torch.no_grad(), watch(layer) as seen:
+        layer(x, positions=torch.tensor([2, 0, 1]), cache=KVCache(size=3))
+    with pytest.raises(ValueError, match="MultiHead read 3 keys with 3 queries elsewhere"):
+        seen.rollout()
+
+
 def attend_weights(layer: MultiHead, x: torch.Tensor) -> torch.Tensor:
     with torch.no_grad(), watch(layer) as seen:
         layer(x)

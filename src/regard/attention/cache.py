@@ -88,7 +88,7 @@ class KVCache:
     @property
     def overwrites(self) -> bool:
         """Whether a later append may change keys and values that were returned before."""
-        return self._placed
+        return self._placed or (self.size is not None and self.keep is not None)
 
     def allocate(self, k: Tensor, v: Tensor) -> None:
         """Make room for `size` keys and values like these, before a decoder is compiled."""
@@ -101,8 +101,8 @@ class KVCache:
         )
 
     def _grow(self, k: Tensor, v: Tensor, positions: Positions) -> Kept:
-        if self.kept is None:
-            return Kept(k, v, positions)
+        if self.kept is None:  # a caller may move its tensor of positions on in place
+            return Kept(k, v, positions if isinstance(positions, range) else positions.clone())
         old = self._evicted(self.kept, positions)
         return Kept(
             torch.cat([old.k, k], -2),

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from regard.attention.algebra import Causal, Mask
@@ -29,7 +28,7 @@ TILE = 128  # side of the squares a mask is asked about
 TILED_FROM = 512  # tokens from which many small calls beat one dense mask (measured on a CPU) …
 TILED_BELOW = 0.9  # … when no more than this share of the map lies in tiles that are read
 FLEX_FROM = 2048  # tokens from which FlexAttention beats one dense mask on an H200 (measured)
-LARGE = 1 << 35  # floating-point operations of a forward pass that make cuDNN's overhead small
+SHORT = 64  # queries below which a call is a decoder's, and cuDNN's planning never pays
 DENSE_UPTO = 1 << 22  # entries of a mask; more than these are never written out at once
 
 
@@ -85,14 +84,12 @@ def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
 
 def whole(call: Call) -> Tensor:
     """Everything may be read."""
-    with _prefer(call):
-        return _sdpa(call.q, call.k, call.v, call.beta)
+    return _sdpa(call.q, call.k, call.v, call.beta)
 
 
 def causal_square(call: Call) -> Tensor:
     """Queries and keys at the same positions, nothing read ahead."""
-    with _prefer(call):
-        return _sdpa(call.q, call.k, call.v, call.beta, is_causal=True)
+    return _sdpa(call.q, call.k, call.v, call.beta, is_causal=True)
 
 
 def causal_tail(call: Call) -> Tensor:
@@ -190,12 +187,8 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tenso
         read = _sdpa(_four_axes(q), _four_axes(k), _four_axes(v), beta, **options)
         return read.reshape(q.shape)
     grouped = q.shape[1] != k.shape[1]
-    return scaled_dot_product_attention(q, k, v, scale=beta, enable_gqa=grouped, **options)
-
-
-def _shape(x: Tensor) -> tuple[int, int, int, int]:
-    """b, h, n and d, whatever the number of axes."""
-    return math.prod(x.shape[:-3]), x.shape[-3] if x.ndim > 2 else 1, x.shape[-2], x.shape[-1]
+    with _kernel(q, k, v, options):
+        return scaled_dot_product_attention(q, k, v, scale=beta, enable_gqa=grouped, **options)
 
 
 def _four_axes(x: Tensor) -> Tensor:
@@ -206,34 +199,63 @@ def _four_axes(x: Tensor) -> Tensor:
 
 
 def _preferred(call: Call) -> str:
-    return " by cuDNN" if _cudnn_fits(call) else ""
+    return " by cuDNN" if _cudnn_fits(call.q, call.k, call.v) else ""
 
 
-def _prefer(call: Call) -> AbstractContextManager[Any]:
-    if not _cudnn_fits(call):
-        return nullcontext()
-    # cuDNN first, the rest as fallbacks, for this call alone.
-    order = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]
-    order += [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-    return sdpa_kernel(order, set_priority=True)
+@contextmanager
+def _only(*, cudnn: bool) -> Iterator[None]:
+    """Either cuDNN's kernel alone or every kernel but it, for one call.
 
-
-def _cudnn_fits(call: Call) -> bool:
-    """Whether to ask for cuDNN's kernel: on Hopper, in half precision, where it pays.
-
-    There it was the fastest at every shape measured (head widths 8 to 256, 65 to 16,384 tokens,
-    causal or not, forward and backward), by 1.1 to 2.3 times. But asking costs tens of
-    microseconds and its first call at a new shape tens of milliseconds: an eager call must be
-    large to win that back, while a compiled or captured one asks once and keeps its shapes.
+    These switches cost a microsecond and go back exactly. `sdpa_kernel` costs fifty, and with
+    `set_priority` it leaves torch's own preference for cuDNN lost to the rest of the process.
     """
-    q, (b, h, n, d) = call.q, _shape(call.q)
+    switch = torch.backends.cuda
+    before = (
+        switch.cudnn_sdp_enabled(),
+        switch.flash_sdp_enabled(),
+        switch.mem_efficient_sdp_enabled(),
+        switch.math_sdp_enabled(),
+    )
+
+    def turn(*on: bool) -> None:
+        switch.enable_cudnn_sdp(on[0])
+        switch.enable_flash_sdp(on[1])
+        switch.enable_mem_efficient_sdp(on[2])
+        switch.enable_math_sdp(on[3])
+
+    turn(*(now and (at == 0) == cudnn for at, now in enumerate(before)))
+    try:
+        yield
+    finally:
+        turn(*before)
+
+
+def _kernel(
+    q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]
+) -> AbstractContextManager[None]:
+    """The switches around one call of torch's: which of its kernels may answer."""
+    # A compiled graph keeps its shapes, and there torch's own choice is the one we would make.
+    if q.device.type != "cuda" or torch.compiler.is_compiling() or not _hopper(q.device):
+        return nullcontext()
+    if options.get("attn_mask") is None and _cudnn_fits(q, k, v):
+        return _only(cudnn=True)
+    # cuDNN plans anew for each shape, 40 ms and more: a decoder has a new one at every token.
+    return _only(cudnn=False) if q.shape[-2] < SHORT else nullcontext()
+
+
+def _cudnn_fits(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether cuDNN's kernel is the fastest and can be had: on Hopper, in half precision.
+
+    There it won at every shape measured (head widths 8 to 256, 65 to 16,384 tokens, causal or
+    not, forward and backward), by 1.1 to 2.3 times over the flash kernel.
+    """
     if q.device.type != "cuda" or q.dtype not in (torch.float16, torch.bfloat16):
         return False
-    if d != call.v.shape[-1] or d % 8 or d > 256 or n < 64 or not _hopper(q.device):
+    if torch.compiler.is_compiling() or q.shape[-2] < SHORT or not _hopper(q.device):
         return False
-    if torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing():
-        return True
-    return 4 * b * h * n * call.k.shape[-2] * d >= LARGE
+    q, k, v = _four_axes(q), _four_axes(k), _four_axes(v)
+    ask = torch.backends.cuda.SDPAParams(q, k, v, None, 0.0, False, q.shape[1] != k.shape[1])
+    return q.shape[-1] == v.shape[-1] and torch.backends.cuda.can_use_cudnn_attention(ask)
 
 
 @functools.cache

@@ -13,15 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.call import Call
-from regard.attention.core import plain
+from regard.attention.core import plain, plain_in_rows
 from regard.attention.heads import MultiHead
+from regard.attention.where import Positions
 
 LARGEST_MAP = 1 << 28  # entries of a map that may be asked for at once: a gigabyte in float32
 
@@ -55,7 +56,7 @@ class Seen:
         Relative to the largest entry read: the proof that the map shown is the map used.
         """
         with torch.no_grad():
-            again = plain(self._part(rows, None)).read
+            again = plain_in_rows(self._part(rows, None))
             read = self.read if rows is None else self.read[..., list(rows), :]
             scale = self.read.abs().amax().clamp(min=torch.finfo(read.dtype).tiny)
             return float((again - read).abs().amax() / scale) if read.numel() else 0.0
@@ -79,7 +80,9 @@ class Observer:
                 f"{self.name} is being captured as a CUDA graph, whose tensors are overwritten "
                 "at every replay: watch the model outside the capture"
             )
-        seen = Seen(self.name, call, read, own)
+        # Positions may be moved on in place by whoever decodes.
+        q_pos, k_pos = (p.clone() if isinstance(p, Tensor) else p for p in (call.q_pos, call.k_pos))
+        seen = Seen(self.name, replace(call, q_pos=q_pos, k_pos=k_pos), read, own)
         if torch.compiler.is_compiling():
             # A list that grows would be compiled anew at every length: the newest call is kept.
             self.compiled = seen
@@ -121,9 +124,14 @@ class Watching(Mapping[str, Seen]):
         """
         flow: Tensor | None = None
         for name, seen in self.items():
+            if not seen.own:
+                continue  # what another sequence tells is not this one's
             n, m = seen.call.q.shape[-2], seen.call.k.shape[-2]
-            if not seen.own or n != m:
-                continue  # a layer that reads another sequence, or a cache
+            if not _same(seen.call.q_pos, seen.call.k_pos):
+                raise ValueError(
+                    f"rollout follows whole sequences, and {name} read {m} keys with {n} queries "
+                    "elsewhere: watch a pass without a cache"
+                )
             weights = seen.weights().float().mean(-3)
             here = torch.eye(n, device=weights.device)
             step = residual * here + (1 - residual) * weights
@@ -165,3 +173,9 @@ def watch(model: nn.Module) -> Iterator[Watching]:
     finally:
         for name, layer in layers.items():
             layer.observer = before[name]
+
+
+def _same(a: Positions | None, b: Positions | None) -> bool:
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return torch.equal(a, b)
+    return a == b if isinstance(a, range) and isinstance(b, range) else a is b

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -99,6 +101,10 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
         "× torch and × plain: how many times longer the other one takes. "
         f"Peak: a large matrix product, {peak / 1e12:.2f} TFLOP/s."
     )
+    decoded = decoding(1, heads, width, device, dtype, sizes[1])
+    for name, passes in decoded.items():
+        first, later = (f"{seconds * 1e6:.0f} µs" for seconds in passes)
+        console.print(f"decoding, one key more at each step, {name}: {first} a step, again {later}")
     slopes = growth(rows)
     for pattern, slope in slopes.items():
         console.print(f"growth of {pattern}: time ∝ n^{slope:.2f} (fused, forward + backward)")
@@ -114,6 +120,7 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
             "dtype": str(dtype).removeprefix("torch."),
             "peak_flops": peak,
             "growth": slopes,
+            "decoding": decoded,
             "rows": rows,
         }
         path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
@@ -173,6 +180,45 @@ def measure(
             way: {k: [t.low, t.high] for k, t in seen.items()} for way, seen in timings.items()
         },
     }
+
+
+def decoding(
+    batch: int, heads: int, width: int, device: torch.device, dtype: torch.dtype, start: int
+) -> dict[str, list[float]]:
+    """Median seconds of one query against one key more at each step, in a first and second text.
+
+    A kernel that plans for each new shape pays in the first and not in the second.
+    """
+    steps = 32
+    q, k, v = (
+        torch.randn(batch, heads, count, width, device=device, dtype=dtype)
+        for count in (1, start + steps, start + steps)
+    )
+
+    def ours(m: int) -> Tensor:
+        where: dict[str, Any] = {"q_pos": range(m - 1, m), "k_pos": range(m)}
+        return attend_fused(q, k[..., :m, :], v[..., :m, :], mask=causal, **where)
+
+    def theirs(m: int) -> Tensor:
+        return scaled_dot_product_attention(q, k[..., :m, :], v[..., :m, :])
+
+    seconds: dict[str, list[float]] = {"fused": [], "torch": []}
+    with torch.no_grad():
+        for step in (ours, theirs):
+            step(start)
+        for _ in range(2):
+            for name, step in (("fused", ours), ("torch", theirs)):
+                turns = [_once(partial(step, start + at), device) for at in range(1, steps)]
+                seconds[name].append(statistics.median(turns))
+    return seconds
+
+
+def _once(step: Callable[[], Tensor], device: torch.device) -> float:
+    begin = time.perf_counter()
+    step()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - begin
 
 
 def agree(calls: dict[str, Callable[[], Tensor]], q: Tensor) -> None:
