@@ -39,7 +39,8 @@ PATHS = {  # words the chooser must use → (heads, groups, n, m, d, e, mask)
     "block mask of neighbourhood": (2, 2, 2117, 2117, 64, 64, "neighbourhood(2, (46, 46))"),
     "with a mask: ~causal": (2, 2, 300, 300, 64, 32, "~causal"),  # the last query is blind
     "with a mask: blocks(7) & ~causal": (2, 1, 90, 90, 24, 24, "blocks(7) & ~causal"),
-    "tile by tile: window(50)": (2, 1, 600, 700, 64, 32, "window(50)"),
+    "with a mask: causal & window(50)": (2, 1, 600, 700, 64, 64, "causal & window(50)"),
+    "tile by tile: window(50)": (2, 1, 2100, 2200, 64, 32, "window(50)"),
 }
 
 

@@ -69,7 +69,7 @@ def explain(
     beta: float | int | None = None,
 ) -> str:
     """Which kernel `attend_fused` would take for this call, and why, in words."""
-    return choose(Call.check(q, k, v, mask, q_pos, k_pos, bias, beta)).why
+    return choose(Call.check(q, k, v, mask, q_pos, k_pos, bias, beta)).why()
 
 
 def plain(call: Call) -> Attended:

@@ -36,26 +36,28 @@ class Plan(NamedTuple):
     """How a call will be computed; no kernel means the plain path, in blocks of rows."""
 
     kernel: Callable[[Call], Tensor] | None
-    why: str
+    why: Callable[[], str]  # spelled out only when asked
 
 
 def choose(call: Call) -> Plan:
     """The fastest path that computes exactly this call, with the reason in words."""
     n, m = call.q.shape[-2], call.k.shape[-2]
     if call.beta == 0 or math.isinf(call.beta):
-        return Plan(None, f"plain, in blocks of rows: β = {call.beta:g} is a limit")
+        return Plan(None, lambda: f"plain, in blocks of rows: β = {call.beta:g} is a limit")
     if n == 0 or m == 0:
-        return Plan(None, f"plain: {n} queries and {m} keys leave nothing to do")
+        return Plan(None, lambda: f"plain: {n} queries and {m} keys leave nothing to do")
     if isinstance(call.q_pos, Tensor) or isinstance(call.k_pos, Tensor):
-        return Plan(dense, "SDPA with a mask: positions are a tensor, so some may be nowhere")
+        return Plan(
+            dense, lambda: "SDPA with a mask: positions are a tensor, so some may be nowhere"
+        )
     if call.bias is not None:
-        return Plan(dense, "SDPA with the bias as an additive mask")
+        return Plan(dense, lambda: "SDPA with the bias as an additive mask")
     if isinstance(call.mask, Mask):
         assert isinstance(call.q_pos, range) and isinstance(call.k_pos, range)
         return _choose_by_mask(call, call.mask.on(call.q_pos, call.k_pos))
     if call.mask is not None:
-        return Plan(dense, "SDPA with a mask: only an expression says more than its values")
-    return Plan(whole, f"SDPA{_preferred(call)}: nothing is masked")
+        return Plan(dense, lambda: "SDPA with a mask: only an expression says more than its values")
+    return Plan(whole, lambda: f"SDPA{_preferred(call)}: nothing is masked")
 
 
 def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
@@ -63,23 +65,26 @@ def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
     assert isinstance(q_pos, range) and isinstance(k_pos, range)
     gpu = call.q.device.type == "cuda"
     if mask is True:
-        return Plan(whole, f"SDPA{_preferred(call)}: {call.mask} reads everything here")
+        return Plan(whole, lambda: f"SDPA{_preferred(call)}: {call.mask} reads everything here")
     if mask is False:
-        return Plan(dense, f"SDPA with a mask: {call.mask} reads nothing here")
+        return Plan(dense, lambda: f"SDPA with a mask: {call.mask} reads nothing here")
     if isinstance(mask, Causal):
         if q_pos == k_pos:
-            return Plan(causal_square, f"SDPA{_preferred(call)}, causal flag")
+            return Plan(causal_square, lambda: f"SDPA{_preferred(call)}, causal flag")
         if gpu and q_pos.stop == k_pos.stop and q_pos.start > k_pos.start:
-            return Plan(causal_tail, "SDPA, causal aligned to the last key")
+            return Plan(causal_tail, lambda: "SDPA, causal aligned to the last key")
     if gpu and _flex_fits(call):
-        return Plan(flex, f"FlexAttention: block mask of {mask}")
+        return Plan(flex, lambda: f"FlexAttention: block mask of {mask}")
     # Tiles are picked on the host, which a compiled graph cannot do.
     entries = len(q_pos) * len(k_pos)
-    if entries >= TILED_FROM**2 and not torch.compiler.is_compiling():
+    tiles_pay = not gpu and entries >= TILED_FROM**2  # many small launches cost a GPU more
+    if (tiles_pay or entries > DENSE_UPTO) and not torch.compiler.is_compiling():
         read = _share_read(mask, q_pos, k_pos)
         if read <= TILED_BELOW or entries > DENSE_UPTO:
-            return Plan(tiled, f"SDPA tile by tile: {mask} reads in {read:.0%} of the tiles")
-    return Plan(dense, f"SDPA with a mask: {mask} over {len(q_pos)} × {len(k_pos)}")
+            return Plan(
+                tiled, lambda: f"SDPA tile by tile: {mask} reads in {read:.0%} of the tiles"
+            )
+    return Plan(dense, lambda: f"SDPA with a mask: {mask} over {len(q_pos)} × {len(k_pos)}")
 
 
 def whole(call: Call) -> Tensor:
