@@ -84,6 +84,19 @@ def test_an_unknown_layer_is_named_beside_the_known_ones():
         pass
 
 
+def test_only_the_layers_named_are_kept():
+    model = vit()
+    with watch(model, "blocks.2.attention") as seen:
+        model(IMAGES)
+    assert list(seen) == ["blocks.2.attention"]
+    with watch(model, "blocks.[01].*") as seen:
+        model(IMAGES)
+    assert list(seen) == ["blocks.0.attention", "blocks.1.attention"]
+    words = r"named 'blocks.7\.\*'; there are blocks.0.attention"
+    with pytest.raises(ValueError, match=words), watch(model, "blocks.7.*"):
+        pass
+
+
 def test_a_map_too_large_to_hold_is_refused_with_its_size_and_rows_are_not():
     layer = MultiHead(2, 1)
     with torch.no_grad(), watch(layer) as seen:

@@ -10,8 +10,9 @@ its q, k, v, positions, mask and bias; weights are computed afterwards, for the 
 
 from __future__ import annotations
 
+import fnmatch
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -80,9 +81,11 @@ class Observer:
                 f"{self.name} is being captured as a CUDA graph, whose tensors are overwritten "
                 "at every replay: watch the model outside the capture"
             )
-        # Positions may be moved on in place by whoever decodes.
-        q_pos, k_pos = (p.clone() if isinstance(p, Tensor) else p for p in (call.q_pos, call.k_pos))
-        seen = Seen(self.name, replace(call, q_pos=q_pos, k_pos=k_pos), read, own)
+        if isinstance(call.q_pos, Tensor):  # a decoder may move its positions on in place
+            call = replace(call, q_pos=call.q_pos.clone())
+        if isinstance(call.k_pos, Tensor):
+            call = replace(call, k_pos=call.k_pos.clone())
+        seen = Seen(self.name, call, read, own)
         if torch.compiler.is_compiling():
             # A list that grows would be compiled anew at every length: the newest call is kept.
             self.compiled = seen
@@ -103,7 +106,7 @@ class Watching(Mapping[str, Seen]):
     def calls(self, name: str) -> list[Seen]:
         """All calls of one layer, oldest first; of a compiled model the newest alone."""
         if name not in self._observers or not self._observers[name].history():
-            known = ", ".join(self) or "none"
+            known = _few(self) or "none"
             raise KeyError(f"no attention layer {name!r} was called; layers seen: {known}")
         return self._observers[name].history()
 
@@ -155,8 +158,12 @@ class Watching(Mapping[str, Seen]):
 
 
 @contextmanager
-def watch(model: nn.Module) -> Iterator[Watching]:
-    """Keep every attention call of `model` inside the `with` block."""
+def watch(model: nn.Module, *names: str) -> Iterator[Watching]:
+    """Keep every attention call of `model` inside the `with` block.
+
+    With names, or patterns such as `blocks.*.cross`, only those layers are kept. What is kept
+    stays in memory: q, k, v and the read of each call, four times its tokens.
+    """
     layers = {
         name.removeprefix("_orig_mod").strip(".") or type(layer).__name__: layer
         for name, layer in model.named_modules()  # torch.compile adds the prefix
@@ -164,6 +171,12 @@ def watch(model: nn.Module) -> Iterator[Watching]:
     }
     if not layers:
         raise ValueError(f"{type(model).__name__} has no MultiHead layer to watch")
+    for pattern in names:
+        if not fnmatch.filter(layers, pattern):
+            raise ValueError(f"no attention layer is named {pattern!r}; there are {_few(layers)}")
+    if names:
+        wanted = {name for pattern in names for name in fnmatch.filter(layers, pattern)}
+        layers = {name: layer for name, layer in layers.items() if name in wanted}
     observers = {name: Observer(name) for name in layers}
     before = {name: layer.observer for name, layer in layers.items()}
     try:
@@ -173,6 +186,11 @@ def watch(model: nn.Module) -> Iterator[Watching]:
     finally:
         for name, layer in layers.items():
             layer.observer = before[name]
+
+
+def _few(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed) if len(listed) < 7 else f"{', '.join(listed[:3])}, … {listed[-1]}"
 
 
 def _same(a: Positions | None, b: Positions | None) -> bool:
