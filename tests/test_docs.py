@@ -137,10 +137,10 @@ def anchors(text: str) -> set[str]:
     return names
 
 
-def pictures():
-    """The script that draws the pictures, as a module."""
-    path = ROOT / "docs" / "pictures" / "make.py"
-    spec = importlib.util.spec_from_file_location("docs_pictures", path)
+def script(name: str):
+    """A script of the docs, as a module."""
+    path = ROOT / "docs" / name
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -148,12 +148,19 @@ def pictures():
 
 
 def test_every_picture_in_the_docs_is_drawn_by_the_script_legibly_and_small(tmp_path):
-    drawn = pictures().PICTURES
+    drawn = script("pictures/make.py").PICTURES
     stored = {path.name for path in (ROOT / "docs" / "pictures").glob("*.png")}
     assert stored == set(drawn)
     for name, draw in drawn.items():
         assert_legible(draw(tmp_path / name))
         assert (tmp_path / name).stat().st_size < 150_000, name
+
+
+def test_no_figure_on_the_results_page_or_in_the_readme_is_typed_by_hand():
+    results = script("make_results.py")
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == results.page()
+    front = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert front == results.readme(front)
 
 
 def test_a_page_that_is_wrong_is_found_out(tmp_path):

@@ -16,6 +16,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from rich.console import Console
 
 import regard as rg
 from regard import demo
@@ -42,6 +43,11 @@ def masks(path: Path) -> Figure:
     """Every named mask and some compositions: the gallery of `regard demo`."""
     named = {words: rg.Mask.parse(expression) for words, expression in demo.MASKS.items()}
     return mask_gallery(named, path, n=demo.TOKENS, caption=demo.ABOUT_GRIDS)
+
+
+def attention(path: Path) -> Figure:
+    """Where a small ViT looked, after the training of `regard demo`."""
+    return demo.show_learning(Console(quiet=True), path, seed=0, steps=150)
 
 
 def seam(path: Path) -> Figure:
@@ -256,6 +262,7 @@ def beta(path: Path) -> Figure:
 
 PICTURES: dict[str, Callable[[Path], Figure]] = {
     "masks.png": masks,
+    "attention.png": attention,
     "seam.png": seam,
     "cache.png": cache,
     "tiles.png": tiles,

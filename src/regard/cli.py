@@ -17,6 +17,7 @@ from typing import Any, cast, get_type_hints
 
 from regard import __version__
 from regard.errors import UserError
+from regard.memory import keep_freed_memory
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ def call(name: str, command: Command, args: list[str]) -> None:
     """Parse `args` by the signature of the command's function, and call it."""
     import tyro
 
+    keep_freed_memory()
     function = typed_in_place(command.load())
     try:
         tyro.cli(function, args=args, prog=f"regard {name}", description=command.summary)

@@ -20,6 +20,7 @@ from regard.errors import UserError
 # torch, rich and matplotlib are imported where they are used: `regard demo --help` needs none.
 if TYPE_CHECKING:
     import torch
+    from matplotlib.figure import Figure
     from rich.console import Console
 
 TOKENS = 25  # in the mask gallery: a grid of 4 × 6 and one class token
@@ -152,7 +153,8 @@ def show_masks(console: Console, path: Path) -> None:
     console.print(f"[dim]{picture}[/]\n")
 
 
-def show_learning(console: Console, path: Path, seed: int, steps: int) -> None:
+def show_learning(console: Console, path: Path, seed: int, steps: int) -> Figure:
+    """Train, prove, draw; the figure is returned so that the docs can show the same one."""
     import torch
 
     from regard.data.embedded.digits import load_digits
@@ -197,7 +199,7 @@ def show_learning(console: Console, path: Path, seed: int, steps: int) -> None:
     views["mean"] = heads.mean(1)
     views["rollout"] = seen.rollout()[:SHOWN, -1, :-1].unflatten(-1, grid)
     with said_in_a_sentence(path):
-        attention_over_images(
+        return attention_over_images(
             images[:SHOWN, 0].numpy(),
             {name: view.numpy() for name, view in views.items()},
             [

@@ -134,21 +134,35 @@ def tiled(call: Call) -> Tensor:
     assert isinstance(call.q_pos, range) and isinstance(call.k_pos, range)
     mask = call.mask
     assert isinstance(mask, Mask)
+    strips, device = _strips(mask, call.q_pos, call.k_pos), call.q.device
+    q = call.q.split(TILE, -2)
+    k, v = _Tiles(call.k, len(strips)), _Tiles(call.v, len(strips))
     reads = []
-    for rows, columns in _strips(mask, call.q_pos, call.k_pos):
-        q_pos, k_pos, device = call.q_pos[rows], call.k_pos, call.q.device
-        part = Call(
-            q=call.q[..., rows, :],
-            k=_join([call.k[..., at, :] for at in columns], -2),
-            v=_join([call.v[..., at, :] for at in columns], -2),
-            mask=_join([written(mask, q_pos, k_pos[at], device) for at in columns], -1),
-            q_pos=None,
-            k_pos=None,
-            bias=None,
-            beta=call.beta,
-        )
-        reads.append(dense(part))
+    for (rows, columns), part in zip(strips, q, strict=True):
+        allowed = [written(mask, call.q_pos[rows], call.k_pos[at], device) for at in columns]
+        shut = _join(allowed, -1)
+        strip = Call(part, k.take(columns), v.take(columns), shut, None, None, None, call.beta)
+        reads.append(dense(strip))
     return torch.cat(reads, -2)
+
+
+class _Tiles:
+    """Runs of keys or values for one strip after another.
+
+    A slice is free on the way forward, but on the way back each one costs a whole tensor of
+    zeros. Where strips are short beside the whole, tiles cut once and joined again are cheaper.
+    """
+
+    def __init__(self, x: Tensor, strips: int) -> None:
+        self.x = x
+        cut = x.requires_grad and torch.is_grad_enabled() and strips > 8
+        self.tiles = x.split(TILE, -2) if cut else None
+
+    def take(self, columns: Sequence[slice]) -> Tensor:
+        if self.tiles is None or sum(at.stop - at.start for at in columns) > self.x.shape[-2] // 2:
+            return _join([self.x[..., at, :] for at in columns], -2)
+        runs = [range(at.start // TILE, -(-at.stop // TILE)) for at in columns]
+        return _join([self.tiles[tile] for run in runs for tile in run], -2)
 
 
 def _join(parts: list[Tensor], axis: int) -> Tensor:
@@ -296,7 +310,8 @@ def _strips(mask: Mask, q_pos: range, k_pos: range) -> Sequence[tuple[slice, Seq
             for start, stop in pairwise([*starts, len(some)])
             if some[start]
         ]
-        strips.append((rows, tuple(runs) or (slice(0, 1),)))  # a blind block still needs a key
+        first = slice(0, min(TILE, len(k_pos)))  # a block of blind queries still needs keys
+        strips.append((rows, tuple(runs) or (first,)))
     return tuple(strips)
 
 

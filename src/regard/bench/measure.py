@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from regard import __version__
+from regard.doctor import cpu_name
 
 
 class Timing(NamedTuple):
@@ -31,16 +32,23 @@ def interleave(
     rounds: int = 9,
     seconds: float = 0.02,
 ) -> dict[str, Timing]:
-    """Time every contender once a round, A B C A B C …, each turn at least `seconds` long."""
+    """Time every contender once a round, each turn at least `seconds` long.
+
+    Rounds start with another contender in turn, and each turn with a call that is not timed, so
+    that nobody always pays for what the one before it left in caches and memory.
+    """
     repeats = {}
     for name, run in contenders.items():
         run()  # compilation and first-touch allocations are not what is measured
         once = _turn(run, 1, device)
         repeats[name] = max(1, min(1000, int(seconds / max(once, 1e-7))))
     turns: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, run in contenders.items():
-            turns[name].append(_turn(run, repeats[name], device))
+    names = list(contenders)
+    for first in range(rounds):
+        for at in range(len(names)):
+            name = names[(first + at) % len(names)]
+            contenders[name]()
+            turns[name].append(_turn(contenders[name], repeats[name], device))
     return {name: _timing(seen) for name, seen in turns.items()}
 
 
@@ -80,8 +88,7 @@ def machine(device: torch.device) -> dict[str, Any]:
     name = (
         torch.cuda.get_device_name(device)
         if device.type == "cuda"
-        else f"{platform.machine()} CPU, {torch.get_num_threads()} threads, "
-        f"{torch.backends.cpu.get_cpu_capability()}"
+        else f"{cpu_name()}, {torch.get_num_threads()} threads"
     )
     return {
         "device": name,

@@ -1,0 +1,185 @@
+"""Write docs/results.md from the files in results/, so that no figure on it is typed by hand.
+
+python docs/make_results.py
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "results"
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    parts = [
+        "# Results",
+        "Every figure here is read from a file in [`results/`](../results) by "
+        "`python docs/make_results.py`. Times are medians over rounds in which the contenders "
+        "take turns in one process; ratios are the figures to trust. A ratio above 1 means that "
+        "regard takes less time.",
+    ]
+    for device in ("cuda", "cpu"):
+        parts += attention(f"bench-attention-{device}")
+    parts += ["## What watching costs", WATCHING]
+    for device in ("cuda", "cpu"):
+        parts += watching(f"bench-watch-{device}")
+    parts += gpu_tests()
+    return "\n\n".join(parts) + "\n"
+
+
+WATCHING = (
+    "`watch` keeps references and computes nothing. What is kept cannot be used again, though: a "
+    "forward pass without gradients needs fresh memory for each layer when it is watched. The "
+    "commands of regard ask the C library to keep freed memory "
+    "(`regard.memory.keep_freed_memory()`), so that this costs little; in a process that does not, "
+    "the first row on a CPU was measured at 15%. Watching only the layers of interest avoids it."
+)
+
+
+def read(name: str) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return facts
+
+
+def origin(facts: dict[str, Any]) -> str:
+    """Where a table comes from."""
+    return (
+        f"`{facts['command']}` on {facts['device']}, torch {facts['torch']}, Python "
+        f"{facts['python']}, commit {facts['commit']}, {facts['date']}."
+    )
+
+
+def attention(name: str) -> list[str]:
+    facts = read(name)
+    title = "one H200" if name.endswith("cuda") else "two CPU cores"
+    shape = (
+        f"Batch {facts['batch']}, {facts['heads']} heads of {facts['head_width']}, "
+        f"{facts['dtype']}. Peak is a large matrix product in the same run, "
+        f"{facts['peak_flops'] / 1e12:.3g} TFLOP/s. *torch* is `scaled_dot_product_attention` with "
+        "its causal flag where it has one and a mask written out beforehand where it has none; "
+        "*plain* is `attend`."
+    )
+    head = ["pattern", "n × m", "pass", "fused", "quartiles", "against torch", "against plain"]
+    rows = []
+    for row in facts["rows"]:
+        for way, words in (("forward", "forward"), ("both", "forward + backward")):
+            seen, (low, high) = row[way], row["quartiles"][way]["fused"]
+            rows.append(
+                [
+                    row["pattern"],
+                    f"{row['n']} × {row['m']}",
+                    words,
+                    f"{seen['fused'] * 1e3:.2f} ms",
+                    f"{low * 1e3:.2f} … {high * 1e3:.2f}",
+                    f"{seen['torch'] / seen['fused']:.2f}",
+                    f"{seen['plain'] / seen['fused']:.1f}" if "plain" in seen else "",
+                    f"{row['flop'][way] / seen['fused'] / facts['peak_flops']:.0%}",
+                ]
+            )
+    growth = ", ".join(f"{pattern} n^{slope:.2f}" for pattern, slope in facts["growth"].items())
+    decoded = "; ".join(
+        f"{who} {first * 1e6:,.0f} µs a step in a first text, {later * 1e6:,.0f} µs in a second"
+        for who, (first, later) in facts["decoding"].items()
+    )
+    return [
+        f"## Attention on {title}",
+        origin(facts),
+        shape,
+        f"![Time against length for each pattern](../results/{name}.png)",
+        table([*head, "of peak"], rows),
+        f"Growth between the two largest sizes, forward + backward: {growth}.",
+        f"Decoding, one query and one key more at each step: {decoded}.",
+    ]
+
+
+def watching(name: str) -> list[str]:
+    facts = read(name)
+    rows = []
+    for row in facts["rows"]:
+        seconds = dict(row["seconds"])
+        plain = seconds.pop("plain")
+        shown = [f"{seconds[k] / plain - 1:+.1%}" if k in seconds else "" for k in CONTENDERS]
+        rows.append([row["model"], row["batch"], row["pass"], f"{plain * 1e3:.1f} ms", *shown])
+    head = ["ViT", "batch", "pass", "unwatched", "all layers watched", "the last layer alone"]
+    return [origin(facts), table(head, rows)]
+
+
+CONTENDERS = ("watched", "last layer watched")
+
+
+def gpu_tests() -> list[str]:
+    facts = read("gpu-tests")
+    return [
+        "## Tests on a GPU",
+        f"`make test-gpu` on {facts['device']}, torch {facts['torch']}, commit {facts['commit']}: "
+        f"{facts['passed']} passed, {facts['failed']} failed, {facts['skipped']} skipped in "
+        f"{facts['seconds']:.0f} s.",
+    ]
+
+
+def table(head: list[str], rows: list[list[Any]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2f}"
+
+
+def measured() -> str:
+    """The table of the README: a few rows of the page."""
+    gpu, cpu = read("bench-attention-cuda"), read("bench-attention-cpu")
+
+    def against(facts: dict[str, Any], pattern: str) -> str:
+        seen = [row for row in facts["rows"] if row["pattern"] == pattern][-1]["both"]
+        return times(seen["torch"] / seen["fused"])
+
+    def decoding(facts: dict[str, Any]) -> str:
+        ours, theirs = (facts["decoding"][who][0] for who in ("fused", "torch"))
+        return times(theirs / ours)
+
+    slowest = {
+        name: max(
+            row["seconds"]["watched"] / row["seconds"]["plain"] - 1
+            for row in read(f"bench-watch-{name}")["rows"]
+        )
+        for name in ("cuda", "cpu")
+    }
+    n = [max(row["m"] for row in facts["rows"]) for facts in (gpu, cpu)]
+    rows = [
+        [
+            f"causal attention, {n[0]:,} and {n[1]:,} tokens, forward + backward, "
+            "times as fast as torch's own call",
+            *(against(facts, "causal") for facts in (gpu, cpu)),
+        ],
+        [
+            "the same, second half of the queries behind a cache",
+            *(against(facts, "causal, second half behind a cache") for facts in (gpu, cpu)),
+        ],
+        [
+            "the same, causal window of 256",
+            *(against(facts, "causal window 256") for facts in (gpu, cpu)),
+        ],
+        ["a first text decoded token by token", decoding(gpu), decoding(cpu)],
+        ["what watching every layer costs, at most", *(f"{x:+.1%}" for x in slowest.values())],
+    ]
+    return table(["", f"one {gpu['device']}, bfloat16", "two CPU cores, float32"], rows)
+
+
+def readme(text: str) -> str:
+    """The README with its table as measured."""
+    before, rest = text.split(MEASURED[0])
+    _, after = rest.split(MEASURED[1])
+    return f"{before}{MEASURED[0]}\n\n{measured()}\n\n{MEASURED[1]}{after}"
+
+
+MEASURED = ("<!-- measured: written by docs/make_results.py -->", "<!-- /measured -->")
+
+
+if __name__ == "__main__":
+    front = DOCS.parent / "README.md"
+    (DOCS / "results.md").write_text(page(), encoding="utf-8")
+    front.write_text(readme(front.read_text(encoding="utf-8")), encoding="utf-8")
+    print("wrote docs/results.md and the table of README.md")
