@@ -1,14 +1,15 @@
 """The fast paths of attention, and the chooser that names one for a call.
 
 The chooser looks at Python objects only: device, dtype, shapes, the mask's expression, a range or
-a tensor. It never looks at a tensor's values, so it costs microseconds, never waits for a GPU and
-decides the same when the model is compiled. Each path returns what `plain` reads.
+a tensor. It never looks at a tensor's values, so it costs microseconds, never waits for a GPU, and
+a compiler can follow it. Each path returns what `plain` reads.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
@@ -139,9 +140,9 @@ def tiled(call: Call) -> Tensor:
     k, v = _Tiles(call.k, len(strips)), _Tiles(call.v, len(strips))
     reads = []
     for (rows, columns), part in zip(strips, q, strict=True):
-        allowed = [written(mask, call.q_pos[rows], call.k_pos[at], device) for at in columns]
-        shut = _join(allowed, -1)
-        strip = Call(part, k.take(columns), v.take(columns), shut, None, None, None, call.beta)
+        q_pos, spans = call.q_pos[rows], [call.k_pos[at] for at in columns]
+        allowed = _join([written(mask, q_pos, span, device) for span in spans], -1)
+        strip = Call(part, k.take(columns), v.take(columns), allowed, None, None, None, call.beta)
         reads.append(dense(strip))
     return torch.cat(reads, -2)
 
@@ -229,12 +230,6 @@ def _only(*, cudnn: bool) -> Iterator[None]:
     `set_priority` it leaves torch's own preference for cuDNN lost to the rest of the process.
     """
     switch = torch.backends.cuda
-    before = (
-        switch.cudnn_sdp_enabled(),
-        switch.flash_sdp_enabled(),
-        switch.mem_efficient_sdp_enabled(),
-        switch.math_sdp_enabled(),
-    )
 
     def turn(*on: bool) -> None:
         switch.enable_cudnn_sdp(on[0])
@@ -242,11 +237,21 @@ def _only(*, cudnn: bool) -> Iterator[None]:
         switch.enable_mem_efficient_sdp(on[2])
         switch.enable_math_sdp(on[3])
 
-    turn(*(now and (at == 0) == cudnn for at, now in enumerate(before)))
-    try:
-        yield
-    finally:
-        turn(*before)
+    with _SWITCHES:  # they belong to the process: one thread at a time
+        before = (
+            switch.cudnn_sdp_enabled(),
+            switch.flash_sdp_enabled(),
+            switch.mem_efficient_sdp_enabled(),
+            switch.math_sdp_enabled(),
+        )
+        turn(*(now and (at == 0) == cudnn for at, now in enumerate(before)))
+        try:
+            yield
+        finally:
+            turn(*before)
+
+
+_SWITCHES = threading.Lock()
 
 
 def _kernel(

@@ -1,0 +1,90 @@
+"""The chooser and its switches, as far as a machine without a GPU can tell."""
+
+import threading
+
+import pytest
+import torch
+
+from regard.attention import attend, attend_fused, causal, explain, kernels, sinks, window
+
+SWITCHES = ("cudnn", "flash", "mem_efficient", "math")
+
+
+def switches() -> dict[str, bool]:
+    return {name: getattr(torch.backends.cuda, f"{name}_sdp_enabled")() for name in SWITCHES}
+
+
+@pytest.mark.parametrize("cudnn", [True, False])
+def test_switches_are_turned_for_one_call_and_go_back_exactly(cudnn):
+    before = switches()
+    torch.backends.cuda.enable_mem_efficient_sdp(False)  # somebody's own choice
+    try:
+        with pytest.raises(ZeroDivisionError), kernels._only(cudnn=cudnn):
+            inside = switches()
+            raise ZeroDivisionError
+        assert inside["cudnn"] is cudnn
+        assert inside["flash"] is inside["math"] is not cudnn
+        assert inside["mem_efficient"] is False
+        assert switches() == {**before, "mem_efficient": False}
+    finally:
+        torch.backends.cuda.enable_mem_efficient_sdp(before["mem_efficient"])
+
+
+def test_threads_that_switch_at_once_leave_nothing_switched():
+    before = switches()
+
+    def work(cudnn: bool) -> None:
+        for _ in range(200):
+            with kernels._only(cudnn=cudnn):
+                assert switches()["cudnn"] is cudnn
+
+    threads = [threading.Thread(target=work, args=(bool(i % 2),)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert switches() == before
+
+
+def test_the_chooser_never_reads_a_tensor():
+    shape = (1, 2, 700, 16)
+    q, k, v = (torch.empty(shape, device="meta") for _ in "qkv")  # they hold no values at all
+    assert "tile by tile" in explain(q, k, v, mask=causal & window(40))
+    assert "causal flag" in explain(q, k, v, mask=causal)
+    where = torch.empty(700, device="meta", dtype=torch.int64)
+    assert "positions are a tensor" in explain(q, k, v, mask=causal, q_pos=where, k_pos=where)
+
+
+@pytest.mark.parametrize("mask", [causal & window(40), causal & (window(40) | sinks(3)), window(9)])
+def test_a_long_masked_call_on_a_cpu_never_holds_the_whole_mask(mask, monkeypatch):
+    largest = []
+    original = kernels.written
+
+    def spy(mask, q_pos, k_pos, device):
+        largest.append(len(q_pos) * len(k_pos))
+        return original(mask, q_pos, k_pos, device)
+
+    monkeypatch.setattr(kernels, "written", spy)
+    q, k, v = (torch.randn(1, 1, 1500, 8, requires_grad=True) for _ in "qkv")
+    fused = attend_fused(q, k, v, mask=mask)
+    assert max(largest) <= 128 * 512 < 1500 * 1500 / 30
+    plain = attend(q, k, v, mask=mask).read
+    torch.testing.assert_close(fused, plain)
+    up = torch.randn_like(plain)
+    for ours, right in zip(
+        torch.autograd.grad(fused, (q, k, v), up),
+        torch.autograd.grad(plain, (q, k, v), up),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, right)
+
+
+def test_masks_are_written_once_for_all_layers_and_offsets():
+    from regard.attention.call import _kept
+
+    _kept.cache_clear()
+    q, k = torch.randn(1, 1, 20, 8), torch.randn(1, 1, 30, 8)
+    for start in (0, 7, 1000):  # a relative mask is the same wherever it stands
+        where = {"q_pos": range(start + 10, start + 30), "k_pos": range(start, start + 30)}
+        attend(q, k, k, mask=causal & window(5), **where)
+    assert _kept.cache_info().misses == 1 and _kept.cache_info().hits == 2
