@@ -24,6 +24,7 @@ from regard.attention import Mask, attend, attend_fused, causal, explain, window
 from regard.bench.measure import Timing, interleave, machine, matmul_peak
 
 WINDOW = 256
+SIZES = {"cpu": [256, 512, 1024, 2048, 4096], "cuda": [1024, 4096, 16384]}
 PLAIN_ENTRIES = 1 << 29  # scores beyond which the plain path is left out, for memory
 
 
@@ -68,9 +69,7 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     gpu = device.type == "cuda"
     dtype = torch.bfloat16 if gpu else torch.float32
     heads, width, batch = (16, 128, 2) if gpu else (4, 64, 1)
-    sizes = [1024, 4096, 16384] if gpu else [256, 512, 1024, 2048, 4096]
-    if quick:
-        sizes = sizes[:2]
+    sizes = SIZES[device.type][:2] if quick else SIZES[device.type]
     peak = matmul_peak(device, dtype)
     rows = [
         measure(case, batch, heads, width, device, dtype, 3 if quick else 7)

@@ -46,7 +46,9 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
                 "watched": partial(watched, model, plain),
                 "last layer watched": partial(watched, model, plain, last),
             }
-            timing = interleave(contenders, device, rounds=3 if quick else 25, seconds=0.1)
+            timing = interleave(
+                contenders, device, rounds=3 if quick else 25, seconds=0.01 if quick else 0.1
+            )
             seconds = {key: seen.median for key, seen in timing.items()}
             base = seconds["plain"]
             rows.append({"model": name, "batch": batch, "pass": way, "seconds": seconds})

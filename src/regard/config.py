@@ -1,0 +1,227 @@
+"""One grammar for every configuration: frozen dataclasses ↔ nested values ↔ TOML ↔ dotted names.
+
+A recipe, a run's `config.toml`, a keyword in Python and a flag all end in `build`, which knows one
+coercion and one way to complain: the key, what was found, what was wanted, the nearest name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from regard.errors import UserError
+
+T = TypeVar("T")
+
+
+def build(kind: type[T], values: Mapping[str, Any], *, source: str = "", under: str = "") -> T:
+    """The dataclass that nested values describe; what they leave out keeps its default.
+
+    `source` is the file the values come from and `under` the key they stand under, for messages.
+    """
+    hints = typing.get_type_hints(kind)
+    known = {field.name: field for field in fields(typing.cast(Any, kind)) if field.init}
+    for name in values:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+            hint = f"did you mean {_dotted(under, near[0])}?" if near else f"known: {_few(known)}"
+            raise UserError(_said(source, f"there is no {_dotted(under, name)}; {hint}"))
+    found = {
+        name: coerce(hints[name], value, source=source, key=_dotted(under, name))
+        for name, value in values.items()
+    }
+    for name, field in known.items():
+        if name not in found and field.default is MISSING and field.default_factory is MISSING:
+            raise UserError(_said(source, f"{_dotted(under, name)} is missing"))
+    try:
+        return kind(**found)
+    except (ValueError, TypeError) as trouble:  # the dataclass's own word on contradictions
+        where = f"{under}: " if under else ""
+        raise UserError(_said(source, f"{where}{trouble}")) from None
+
+
+def coerce(kind: Any, value: Any, *, source: str = "", key: str = "") -> Any:
+    """A value as the annotated type; text is read the way a flag would be."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if is_dataclass(kind):
+        if isinstance(value, kind):  # type: ignore[arg-type]
+            return value
+        if isinstance(value, Mapping):
+            return build(typing.cast(type, kind), value, source=source, under=key)
+    elif origin is Literal:
+        for choice in arguments:
+            if value == choice and isinstance(value, bool) == isinstance(choice, bool):
+                return choice
+        shown = ", ".join(map(str, arguments))
+        near = difflib.get_close_matches(str(value), map(str, arguments), n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"choose among {shown}"
+        raise UserError(_said(source, f"{key} = {value!r} is not one of {shown}; {hint}"))
+    elif origin in (typing.Union, types.UnionType):
+        absent = value is None or (isinstance(value, str) and value.lower() == "none")
+        if absent and type(None) in arguments:
+            return None
+        for choice in (choice for choice in arguments if choice is not type(None)):
+            try:
+                return coerce(choice, value, source=source, key=key)
+            except UserError as refused:
+                last = refused
+        raise last
+    elif origin in (tuple, list) and isinstance(value, Sequence) and not isinstance(value, str):
+        every = arguments[0] if origin is list or arguments[-1] is Ellipsis else None
+        if every is None and len(value) != len(arguments):
+            wanted = f"{len(arguments)} values, not {len(value)}"
+            raise UserError(_said(source, f"{key} = {value!r} needs {wanted}"))
+        kinds = [every] * len(value) if every is not None else arguments
+        return origin(
+            coerce(each, item, source=source, key=f"{key}[{at}]")
+            for at, (each, item) in enumerate(zip(kinds, value, strict=True))
+        )
+    elif kind in _PLAIN:
+        read = _PLAIN[kind](value)
+        if read is not None:
+            return read
+    elif kind is Any or (isinstance(kind, type) and isinstance(value, kind)):
+        return value
+    wanted = _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+    raise UserError(_said(source, f"{key} = {value!r} is not {wanted}"))
+
+
+def change(config: T, assignments: Mapping[str, Any]) -> T:
+    """The configuration with dotted names changed: `change(c, {"model.width": "128"})`."""
+    values = to_values(config)
+    for name, value in assignments.items():
+        *path, last = name.split(".")
+        inner = values
+        for part in path:
+            if not isinstance(inner.get(part), dict):
+                break
+            inner = inner[part]
+        else:
+            inner[last] = value
+            continue
+        inner[part] = {last: value}  # build says that there is no such key
+    return build(type(config), values)
+
+
+def to_values(config: Any) -> dict[str, Any]:
+    """A dataclass as nested plain values, in the order of its fields."""
+    return {
+        field.name: to_values(value) if is_dataclass(value) else value
+        for field in fields(config)
+        if field.init
+        for value in [getattr(config, field.name)]
+    }
+
+
+def to_toml(config: Any) -> str:
+    """The configuration as TOML; a field that is None is left out, and comes back as None."""
+    return "\n".join(_tables(to_values(config), ())).strip() + "\n"
+
+
+def read_toml(kind: type[T], path: Path) -> T:
+    """The configuration in a file, or a sentence about what is wrong with it."""
+    return build(kind, parse_toml(path), source=str(path))
+
+
+def parse_toml(path: Path) -> dict[str, Any]:
+    """The nested values of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"there is no file {path}") from None
+    except UnicodeDecodeError as trouble:
+        raise UserError(f"{path} is not UTF-8 text: byte {trouble.start} is no letter") from None
+    except OSError as trouble:
+        raise UserError(f"cannot read {path}: {trouble.strerror}") from None
+    except tomllib.TOMLDecodeError as trouble:
+        raise UserError(f"{path} is not TOML: {trouble}") from None
+
+
+def _tables(values: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    inner = {name: value for name, value in values.items() if isinstance(value, dict)}
+    for name, value in values.items():
+        if name not in inner and value is not None:
+            yield f"{_key(name)} = {_literal(value)}"
+    for name, value in inner.items():
+        yield ""
+        yield f"[{'.'.join(map(_key, (*path, name)))}]"
+        yield from _tables(value, (*path, name))
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        if math.isinf(value) or math.isnan(value):
+            return str(value)
+        return repr(value) if "e" in repr(value) or "." in repr(value) else f"{value!r}.0"
+    if isinstance(value, (str, Path)):
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_literal, value))}]"
+    raise TypeError(f"{value!r} cannot be written as TOML")
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, str):
+        try:
+            value = int(value.replace("_", ""))
+        except ValueError:
+            return None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _truth(value: Any) -> bool | None:
+    words = {"true": True, "yes": True, "false": False, "no": False}
+    return value if isinstance(value, bool) else words.get(str(value).lower())
+
+
+_PLAIN: dict[Any, Any] = {
+    int: _whole,
+    float: _number,
+    bool: _truth,
+    str: lambda value: value if isinstance(value, str) else None,
+    Path: lambda value: Path(value) if isinstance(value, (str, Path)) else None,
+}
+_NAMES = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    Path: "a path",
+}
+
+
+def _dotted(under: str, name: str) -> str:
+    return f"{under}.{name}" if under else name
+
+
+def _said(source: str, sentence: str) -> str:
+    return f"{source}: {sentence}" if source else sentence
+
+
+def _few(names: Mapping[str, Any]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,85 @@
+"""Benchmarks run, check that contenders agree before timing them, and keep what they printed."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from regard.bench import attention, bench, watch
+from regard.bench.measure import interleave
+from regard.cli import main
+from regard.errors import UserError
+from regard.model import ViTConfig
+
+CPU = torch.device("cpu")
+
+
+def test_the_attention_benchmark_prints_ratios_and_keeps_its_figures(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(attention.SIZES, "cpu", [32, 64])
+    bench("attention", quick=True, device="cpu", out=tmp_path)
+    printed = capsys.readouterr().out
+    assert "× torch" in printed and "growth of causal" in printed
+    facts = json.loads((tmp_path / "bench-attention-cpu.json").read_text(encoding="utf-8"))
+    assert facts["command"] == "regard bench attention --device cpu --quick"
+    assert {row["n"] for row in facts["rows"]} == {16, 32, 64}
+    for row in facts["rows"]:
+        for way in ("forward", "both"):
+            assert set(row[way]) == {"fused", "torch", "plain"}
+            assert all(0 < seconds < 10 for seconds in row[way].values())
+            low, high = row["quartiles"][way]["fused"]
+            assert low <= row[way]["fused"] <= high
+    assert (tmp_path / "bench-attention-cpu.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_watch_benchmark_runs(tmp_path, monkeypatch, capsys):
+    small = {"tiny": (ViTConfig(width=16, layers=2, heads=2, image=8), 2, 2)}
+    monkeypatch.setattr(watch, "MODELS", small)
+    bench("watch", quick=True, device="cpu", out=tmp_path)
+    assert "watched" in capsys.readouterr().out
+    facts = json.loads((tmp_path / "bench-watch-cpu.json").read_text(encoding="utf-8"))
+    assert [row["pass"] for row in facts["rows"]] == ["forward", "forward + backward"]
+
+
+def test_a_contender_that_computes_something_else_is_not_timed():
+    q = torch.randn(1, 2, 4, 8)
+    with pytest.raises(RuntimeError, match="fused differs from torch by"):
+        attention.agree({"fused": lambda: q * 1.1, "torch": lambda: q}, q)
+    with pytest.raises(RuntimeError, match="fused differs"):
+        attention.agree({"fused": lambda: q * math.nan, "torch": lambda: q}, q)
+
+
+def test_contenders_take_turns_and_the_slower_one_is_slower():
+    turns = []
+
+    def sleeper(name, size):
+        x = torch.randn(size, size)
+
+        def run():
+            turns.append(name)
+            x @ x
+
+        return run
+
+    seen = interleave(
+        {"small": sleeper("small", 8), "large": sleeper("large", 400)}, CPU, rounds=5, seconds=0.0
+    )
+    assert seen["large"].median > seen["small"].median
+    assert seen["small"].low <= seen["small"].median <= seen["small"].high
+    assert turns.count("small") == turns.count("large") == 2 + 2 * 5
+
+
+def test_the_exponent_of_growth_is_that_of_the_two_largest_sizes():
+    rows = [{"pattern": "p", "n": n, "both": {"fused": n**1.5}} for n in (1, 10, 100)]
+    assert attention.growth(rows) == {"p": pytest.approx(1.5)}
+
+
+def test_an_unknown_benchmark_or_device_is_a_sentence(tmp_path, capsys):
+    assert main(["bench", "attenton"]) == 2
+    assert "no benchmark 'attenton'; there are attention, watch" in capsys.readouterr().err
+    if not torch.cuda.is_available():
+        with pytest.raises(UserError, match="sees no CUDA device"):
+            bench("attention", device="cuda")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="--out"):
+        bench("attention", device="cpu", out=tmp_path / "file" / "below")
