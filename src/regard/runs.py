@@ -1,0 +1,278 @@
+"""A run is a folder that explains itself. `RunFolder` alone knows its file names and how they are
+written: whole or not at all, so that a process killed at any moment leaves a folder that loads.
+
+    config.toml          what was asked, with the format's version
+    metrics.jsonl        one line an epoch
+    model.safetensors    the weights that evaluate and predict use
+    state/STEP/          optimiser, random numbers and position in the data, to go on exactly
+    log.txt, curves.png, report.html, …
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from regard.config import build, parse_toml, to_toml
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+T = TypeVar("T")
+FORMAT = 1  # of the folder; a reader refuses a newer one
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run, at `path`."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, name: str, root: Path = Path("runs")) -> RunFolder:
+        """A new folder `root/name-NNN` with the first number that is free."""
+        stem = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run"
+        with _said(root):
+            root.mkdir(parents=True, exist_ok=True)
+            numbers = (_number(entry.name, stem) for entry in root.iterdir())
+            number = 1 + max((n for n in numbers if n is not None), default=0)
+            while True:
+                path = root / f"{stem}-{number:03d}"
+                try:
+                    path.mkdir()  # the system decides between two that try at once
+                    return cls(path)
+                except FileExistsError:
+                    number += 1
+
+    @classmethod
+    def at(cls, path: Path) -> RunFolder:
+        """A new folder at a path of the user's choice, which must not hold anything yet."""
+        with _said(path):
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise UserError(f"{path} is not empty, and a run is never overwritten")
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """An existing run."""
+        if not path.is_dir():
+            raise UserError(f"there is no run {path}")
+        if not (path / "config.toml").is_file():
+            raise UserError(f"{path} is not a run: it has no config.toml")
+        return cls(path)
+
+    # Configuration
+
+    def write_config(self, config: Any, **about: str) -> None:
+        """Keep the configuration, and a few words about it such as the task."""
+        head = "".join(f"{key} = {json.dumps(word)}\n" for key, word in about.items())
+        self.write_text("config.toml", f"format = {FORMAT}\n{head}\n[run]\n{_nested(config)}")
+
+    def about(self) -> dict[str, Any]:
+        """The words beside the configuration: the format, the task."""
+        return {key: value for key, value in self._config().items() if key != "run"}
+
+    def config(self, kind: type[T]) -> T:
+        """The configuration, as the dataclass it was written from."""
+        return build(kind, self._config().get("run", {}), source=str(self.path / "config.toml"))
+
+    def _config(self) -> dict[str, Any]:
+        values = parse_toml(self.path / "config.toml")
+        written = values.get("format")
+        if not isinstance(written, int) or not 1 <= written <= FORMAT:
+            raise UserError(
+                f"{self.path / 'config.toml'} has format {written!r}; this version reads 1 to "
+                f"{FORMAT}: update regard, or run it with the version that wrote the run"
+            )
+        return values
+
+    # Metrics
+
+    def add_metrics(self, line: Mapping[str, Any]) -> None:
+        """Append one line; a line cut short by a crash is not carried on."""
+        text = json.dumps(line, allow_nan=True) + "\n"
+        path = self.path / "metrics.jsonl"
+        with _said(path), path.open("ab+") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":
+                    text = "\n" + text
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Every line that is whole."""
+        path = self.path / "metrics.jsonl"
+        if not path.exists():
+            return []
+        lines = []
+        for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue  # killed in the middle of it
+            if isinstance(line, dict):
+                lines.append(line)
+        return lines
+
+    def keep_metrics(self, count: int) -> None:
+        """Forget the lines after the first `count`: a resumed run writes them again."""
+        kept = self.metrics()[:count]
+        self.write_text("metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
+
+    # Weights and state
+
+    def write_tensors(self, name: str, tensors: Mapping[str, Tensor], **about: str) -> None:
+        """Tensors as safetensors, with a checksum of what they hold."""
+        from safetensors.torch import save
+
+        whole = {key: tensor.detach().contiguous().cpu() for key, tensor in tensors.items()}
+        self.write_bytes(name, save(whole, metadata={**about, "sha256": _checksum(whole)}))
+
+    def read_tensors(self, name: str) -> dict[str, Tensor]:
+        """Tensors as they were written, or a sentence about what happened to the file."""
+        from safetensors import SafetensorError, safe_open
+
+        path = self.path / name
+        if not path.is_file():
+            raise UserError(f"{self.path} has no {name}: it may not have reached its first epoch")
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError, ValueError) as trouble:
+            raise UserError(f"{path} is damaged and cannot be read: {trouble}") from None
+        if "sha256" in metadata and metadata["sha256"] != _checksum(tensors):
+            raise UserError(f"{path} is damaged: its numbers are not those that were written")
+        return tensors
+
+    @contextmanager
+    def writing_state(self, step: int) -> Iterator[RunFolder]:
+        """A folder for everything needed to go on after `step`; it counts once it is whole."""
+        parent = self.path / "state"
+        with _said(parent):
+            parent.mkdir(exist_ok=True)
+            draft = parent / f"{step:09d}.draft"
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir()
+        yield RunFolder(draft)
+        with _said(parent):
+            final = parent / f"{step:09d}"
+            shutil.rmtree(final, ignore_errors=True)
+            os.replace(draft, final)
+            _sync(parent)
+            for old in parent.iterdir():
+                if old != final:
+                    shutil.rmtree(old, ignore_errors=True)
+
+    def latest_state(self) -> tuple[int, RunFolder] | None:
+        """The newest whole state and its step."""
+        parent = self.path / "state"
+        steps = [
+            entry for entry in (parent.iterdir() if parent.is_dir() else ()) if entry.name.isdigit()
+        ]
+        if not steps:
+            return None
+        newest = max(steps, key=lambda entry: int(entry.name))
+        return int(newest.name), RunFolder(newest)
+
+    # Files
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file whole or not at all."""
+        self.write_bytes(name, text.encode())
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Write beside, make sure it is on the disk, then put it in place in one step."""
+        path = self.path / name
+        draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+        with _said(path):
+            try:
+                with draft.open("wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(draft, path)
+                _sync(path.parent)
+            finally:
+                draft.unlink(missing_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for writing; a second process is refused, a dead one holds nothing."""
+        path = self.path / ".lock"
+        with _said(path):
+            file = path.open("a+")
+        try:
+            if not _lock(file.fileno()):
+                raise UserError(f"{self.path} is being written by another process")
+            yield
+        finally:
+            file.close()  # which also lets go of the lock
+
+
+def _nested(config: Any) -> str:
+    """The TOML of a configuration, its tables moved under [run]."""
+    return re.sub(r"^\[", "[run.", to_toml(config), flags=re.MULTILINE)
+
+
+def _number(name: str, stem: str) -> int | None:
+    found = re.fullmatch(re.escape(stem) + r"-(\d{3,})", name)
+    return int(found[1]) if found else None
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> str:
+    import torch
+
+    digest = hashlib.sha256()
+    for key in sorted(tensors):
+        tensor = tensors[key]
+        digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _lock(descriptor: int) -> bool:
+    """Take the lock of an open file if nobody has it; it goes with the process."""
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sync(folder: Path) -> None:
+    """Make sure a renamed entry survives a power cut; Windows has no such call."""
+    if os.name != "nt":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _said(path: Path) -> Iterator[None]:
+    """What the system refuses, in a sentence that names the path."""
+    try:
+        yield
+    except OSError as trouble:
+        raise UserError(f"cannot write {path}: {trouble.strerror or trouble}") from None
