@@ -1,0 +1,1 @@
+"""What every task's training shares: schedules, optimisers, and state that resumes exactly."""

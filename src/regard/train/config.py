@@ -1,0 +1,53 @@
+"""How a run trains, as frozen dataclasses. No torch here: `--help` reads these fields."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class OptimiserConfig:
+    """How parameters are moved."""
+
+    kind: Literal["adamw", "muon"] = "adamw"
+    """AdamW for all, or Muon for the matrices of the blocks and AdamW for the rest."""
+    rate: float = 1e-3
+    """Learning rate of AdamW at full height."""
+    matrix_rate: float = 0.02
+    """Learning rate of Muon at full height."""
+    decay: float = 0.05
+    """Weight decay, on matrices alone."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """How long AdamW remembers gradients and their squares."""
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "matrix_rate"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}={getattr(self, name)}: a learning rate is above 0")
+        if self.decay < 0:
+            raise ValueError(f"decay={self.decay}: it cannot be negative")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas={self.betas}: each lies in 0 ≤ … < 1")
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """The course of the learning rate over a run."""
+
+    kind: Literal["cosine", "2017", "constant"] = "cosine"
+    """Half a cosine down, the inverse square root of 2017, or level; each after a warm-up."""
+    warmup: float = 0.1
+    """Steps of linear warm-up: a share of the run below 1, a number of steps from 1 on."""
+    floor: float = 0.0
+    """Where the cosine ends, as a share of the full rate."""
+
+    def __post_init__(self) -> None:
+        if self.warmup < 0:
+            raise ValueError(f"warmup={self.warmup}: it cannot be negative")
+        if not 0 <= self.floor <= 1:
+            raise ValueError(f"floor={self.floor}: a share lies in 0 … 1")
+        if self.kind == "2017" and self.warmup == 0:
+            raise ValueError("kind='2017' with warmup=0: its peak is where the warm-up ends")
+
+    def warmup_steps(self, steps: int) -> int:
+        """The warm-up of a run of `steps`, in steps."""
+        return round(self.warmup * steps) if self.warmup < 1 else round(self.warmup)

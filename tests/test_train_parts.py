@@ -1,0 +1,153 @@
+"""Schedules, optimisers and packed state: the parts of training that every task shares."""
+
+import math
+import random
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+from regard.attention import learned, relative_bias
+from regard.model import TokenEmbed, ViT, ViTConfig
+from regard.train.config import OptimiserConfig, ScheduleConfig
+from regard.train.optimiser import Average, make_optimiser, parameter_groups
+from regard.train.pack import pack, unpack
+from regard.train.schedule import rate
+
+
+def test_a_cosine_rises_from_its_first_step_and_ends_at_its_floor():
+    config = ScheduleConfig(warmup=10.0, floor=0.1)
+    rates = [rate(config, step, 100) for step in range(100)]
+    assert rates[:10] == pytest.approx([(step + 1) / 10 for step in range(10)])
+    assert rates[10] == 1.0 and rates[-1] == pytest.approx(0.1)
+    assert all(a >= b for a, b in pairwise(rates[10:]))
+    middle = 10 + 89 // 2
+    assert rates[middle] == pytest.approx(0.55, abs=0.02)
+
+
+def test_the_schedule_of_2017_is_its_formula_up_to_the_peak():
+    config, width = ScheduleConfig("2017", warmup=4000.0), 512
+    formula = [
+        width**-0.5 * min(step**-0.5, step * 4000**-1.5) for step in (1, 100, 4000, 4001, 100_000)
+    ]
+    ours = [rate(config, step - 1, 200_000) for step in (1, 100, 4000, 4001, 100_000)]
+    peak = width**-0.5 * 4000**-0.5
+    assert [x * peak for x in ours] == pytest.approx(formula)
+
+
+@pytest.mark.parametrize("kind", ["cosine", "2017", "constant"])
+@pytest.mark.parametrize("steps", [1, 2, 7])
+def test_every_schedule_stays_within_nothing_and_full_however_short_the_run(kind, steps):
+    for warmup in (0.1, 1.0, 3.0):
+        rates = [rate(ScheduleConfig(kind, warmup), step, steps) for step in range(steps + 3)]
+        assert all(0 <= x <= 1 and math.isfinite(x) for x in rates)
+        assert rates[0] > 0
+
+
+def test_contradicting_schedules_and_optimisers_are_named():
+    with pytest.raises(ValueError, match="kind='2017' with warmup=0"):
+        ScheduleConfig("2017", warmup=0.0)
+    with pytest.raises(ValueError, match="floor=2"):
+        ScheduleConfig(floor=2.0)
+    with pytest.raises(ValueError, match="matrix_rate=0"):
+        OptimiserConfig(matrix_rate=0.0)
+    with pytest.raises(ValueError, match=r"betas=\(0\.9, 1\.0\)"):
+        OptimiserConfig(betas=(0.9, 1.0))
+
+
+def test_only_matrices_decay_and_every_parameter_moves_once():
+    model = nn.ModuleDict(
+        {
+            "words": TokenEmbed(7, 8),
+            "place": learned(5, 8),
+            "bias": relative_bias(2, 3),
+            "linear": nn.Linear(8, 8),
+            "norm": nn.LayerNorm(8),
+            "head": nn.Linear(8, 7, bias=False),
+        }
+    )
+    model["head"].weight = model["words"].table.weight  # tied
+    frozen = nn.Linear(3, 3)
+    frozen.requires_grad_(False)
+    model["frozen"] = frozen
+    groups = {kind: set(named) for kind, named in parameter_groups(model).items()}
+    assert groups == {
+        "matrices": {"linear.weight"},
+        "tables": {"words.table.weight", "place.table", "bias.table"},
+        "vectors": {"linear.bias", "norm.weight", "norm.bias"},
+    }
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_an_optimiser_learns_and_goes_on_exactly_from_packed_state(kind):
+    def start() -> tuple[ViT, object]:
+        torch.manual_seed(0)
+        model = ViT(ViTConfig(width=16, layers=1, heads=2, image=8, classes=3))
+        return model, make_optimiser(model, OptimiserConfig(kind, rate=1e-2))
+
+    images, labels = torch.randn(12, 3, 8, 8), torch.arange(12) % 3
+
+    def steps(model, optimiser, count: int, first: int = 0) -> list[float]:
+        losses = []
+        for step in range(first, first + count):
+            loss = nn.functional.cross_entropy(model(images), labels)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step(rate(ScheduleConfig(), step, 30))
+            losses.append(float(loss.detach()))
+        return losses
+
+    model, optimiser = start()
+    losses = steps(model, optimiser, 30)
+    assert losses[-1] < 0.5 * losses[0]
+
+    half, half_optimiser = start()
+    steps(half, half_optimiser, 11)
+    tensors, text = pack({"model": half.state_dict(), "optimiser": half_optimiser.state()})
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    again, again_optimiser = start()
+    steps(again, again_optimiser, 3)  # another past, to be forgotten
+    tree = unpack(tensors, text)
+    again.load_state_dict(tree["model"])
+    again_optimiser.load(tree["optimiser"])
+    steps(again, again_optimiser, 19, first=11)
+    for ours, theirs in zip(again.parameters(), model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_the_state_of_random_numbers_survives_packing():
+    torch.manual_seed(3), random.seed(3)
+    tensors, text = pack({"torch": torch.get_rng_state(), "python": random.getstate()})
+    want = torch.randn(4), random.random()
+    torch.manual_seed(99), random.seed(99)
+    tree = unpack(tensors, text)
+    torch.set_rng_state(tree["torch"]), random.setstate(tree["python"])
+    assert torch.equal(torch.randn(4), want[0]) and random.random() == want[1]
+
+
+def test_packing_keeps_types_and_refuses_what_would_need_a_pickle():
+    tree = {0: [1, 2.5, None, True, "x"], "t": (1, (torch.arange(3),)), "e": {}, -1: float("inf")}
+    tensors, text = pack(tree)
+    back = unpack(tensors, text)
+    assert back["t"][1][0].tolist() == [0, 1, 2] and isinstance(back["t"], tuple)
+    assert back[0] == tree[0] and back["e"] == {} and back[-1] == math.inf
+    with pytest.raises(TypeError, match="Linear does not belong in a checkpoint"):
+        pack({"model": nn.Linear(1, 1)})
+
+
+def test_an_average_forgets_its_start_and_follows_the_model():
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(model.weight, 100.0)
+    average = Average(model, keep=0.9)
+    nn.init.constant_(model.weight, 1.0)
+    for _ in range(100):
+        average.update(model)
+    assert float(average.weights["weight"]) == pytest.approx(1.0, abs=0.02)
+    twin = Average(nn.Linear(1, 1, bias=False), keep=0.9)
+    twin.load(average.weights, average.steps)
+    nn.init.constant_(model.weight, 5.0)
+    average.update(model), twin.update(model)
+    assert torch.equal(twin.weights["weight"], average.weights["weight"])
+    with pytest.raises(ValueError, match="keep=1"):
+        Average(model, keep=1.0)
