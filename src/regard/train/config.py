@@ -1,6 +1,6 @@
 """How a run trains, as frozen dataclasses. No torch here: `--help` reads these fields."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -51,3 +51,38 @@ class ScheduleConfig:
     def warmup_steps(self, steps: int) -> int:
         """The warm-up of a run of `steps`, in steps."""
         return round(self.warmup * steps) if self.warmup < 1 else round(self.warmup)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How a model is trained, whatever the task."""
+
+    epochs: int = 5
+    """Passes over the training data."""
+    accumulate: int = 1
+    """Batches whose gradients are summed before a step: the step of one batch as large as all."""
+    clip: float = 1.0
+    """Largest norm of the gradients; longer ones are shortened. 0 leaves them alone."""
+    average: float = 0.0
+    """Share that a running mean of the weights keeps at each step; 0 keeps no mean."""
+    patience: int = 0
+    """Epochs without a better validation figure before stopping; 0 never stops early."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Arithmetic of the forward pass; auto takes bfloat16 on a GPU that has it."""
+    save_seconds: float = 60.0
+    """Seconds between states to resume from, beside the one after every epoch."""
+    seed: int = 0
+    """Where all random numbers of the run start."""
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    """How parameters are moved."""
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    """The course of the learning rate."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 1), ("accumulate", 1), ("patience", 0), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)}: at least {least}")
+        if not 0 <= self.average < 1:
+            raise ValueError(f"average={self.average}: a share lies in 0 ≤ … < 1")
+        if self.clip < 0:
+            raise ValueError(f"clip={self.clip}: a norm cannot be negative")

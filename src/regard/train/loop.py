@@ -1,0 +1,282 @@
+"""The one training loop. What differs between tasks comes in by value: batches, objective, measure.
+
+A run that was stopped, by the keyboard, by a crash or by `kill -9`, goes on as if it had not been:
+weights, optimiser, random numbers, running mean and the place in the data are all in its state.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UserError
+from regard.runs import RunFolder
+from regard.train.config import TrainConfig
+from regard.train.optimiser import Average, make_optimiser
+from regard.train.pack import pack, unpack
+from regard.train.schedule import rate
+
+
+@runtime_checkable
+class Batches(Protocol):
+    """Training data as batches, in an order that the epoch's number alone decides."""
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+
+    def epoch(self, number: int, start: int) -> Iterator[Any]:
+        """The batches of one epoch from the `start`-th on."""
+
+
+Objective = Callable[[nn.Module, Any], tuple[Tensor, int]]  # the summed loss, over how many items
+Measure = Callable[[nn.Module], dict[str, float]]  # validation figures, the deciding one first
+Report = Callable[["Progress"], None]
+
+
+@dataclass
+class Progress:
+    """How far a run is: everything about its place that is not a tensor."""
+
+    epoch: int = 0  # the epoch under way, from 0
+    batch: int = 0  # batches of it that are done
+    step: int = 0  # optimiser steps altogether
+    loss: float = 0.0  # summed over the items of this epoch
+    items: int = 0
+    best: float | None = None
+    best_epoch: int = -1
+    seconds: float = 0.0  # of training, over all sittings
+    waited: float = 0.0  # of these, for data
+    lines: int = 0  # of metrics written
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+def train(
+    model: nn.Module,
+    batches: Batches,
+    objective: Objective,
+    measure: Measure,
+    config: TrainConfig,
+    run: RunFolder,
+    *,
+    resume: bool = False,
+    report: Report | None = None,
+) -> Progress:
+    """Train to the end of the last epoch, writing metrics, states and the best weights.
+
+    Ctrl-C ends the step under way, saves, and raises KeyboardInterrupt; a second one does not wait.
+    """
+    trainer = Trainer(model, batches, objective, measure, config, run, report)
+    with run.locked(), trainer.deferring_interrupts():
+        if resume:
+            trainer.load()
+        return trainer.go()
+
+
+class Trainer:
+    """The loop's working parts, together so that they can be saved together."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        batches: Batches,
+        objective: Objective,
+        measure: Measure,
+        config: TrainConfig,
+        run: RunFolder,
+        report: Report | None = None,
+    ) -> None:
+        if not len(batches):
+            raise ValueError("there is not one batch to train on")
+        self.model, self.batches, self.run, self.config = model, batches, run, config
+        self.objective, self.measure, self.report = objective, measure, report
+        self.device = next(model.parameters()).device
+        self.optimiser = make_optimiser(model, config.optimiser)
+        self.average = Average(model, config.average) if config.average else None
+        self.progress = Progress()
+        steps_an_epoch = -(-len(batches) // config.accumulate)
+        self.steps = steps_an_epoch * config.epochs
+        self.saved, self.interrupted = time.monotonic(), False
+        random.seed(config.seed)
+        torch.manual_seed(config.seed)
+
+    def go(self) -> Progress:
+        """Every epoch that is left."""
+        at, config = self.progress, self.config
+        while at.epoch < config.epochs and not self.patience_is_over():
+            self.one_epoch()
+            self.finish_epoch()
+        return at
+
+    def one_epoch(self) -> None:
+        """The batches of the epoch that are left."""
+        at, clock = self.progress, time.perf_counter()
+        self.model.train()
+        source = self.batches.epoch(at.epoch, at.batch)
+        while True:
+            asked = time.perf_counter()
+            group = list(islice(source, self.config.accumulate))
+            at.waited += time.perf_counter() - asked
+            if not group:
+                break
+            self.one_step(group)
+            now = time.perf_counter()
+            at.seconds, clock = at.seconds + now - clock, now
+            if self.report is not None:
+                self.report(at)
+            if self.interrupted or time.monotonic() - self.saved > self.config.save_seconds:
+                self.save()
+            if self.interrupted:
+                raise KeyboardInterrupt
+
+    def one_step(self, group: list[Any]) -> None:
+        """Sum the gradients of a few batches, and move."""
+        at, config = self.progress, self.config
+        self.optimiser.zero_grad()
+        total, items = torch.zeros((), device=self.device), 0
+        for batch in group:
+            with self.arithmetic():
+                loss, count = self.objective(self.model, batch)
+            loss.backward()
+            total, items = total + loss.detach(), items + count
+        summed = float(total)  # the one wait for the device in a step
+        if summed != summed or summed in (float("inf"), float("-inf")):
+            raise UserError(self.not_a_number(summed))
+        # Gradients of sums, divided once: the same however the items were cut into batches.
+        parameters = [p for p in self.model.parameters() if p.grad is not None]
+        torch._foreach_div_([p.grad for p in parameters if p.grad is not None], max(1, items))
+        if config.clip:
+            nn.utils.clip_grad_norm_(parameters, config.clip, foreach=True)
+        self.optimiser.step(rate(config.schedule, at.step, self.steps))
+        if self.average is not None:
+            self.average.update(self.model)
+        at.batch, at.step = at.batch + len(group), at.step + 1
+        at.loss, at.items = at.loss + summed, at.items + items
+
+    def finish_epoch(self) -> None:
+        """Measure, write a line, keep the weights if they are the best, save."""
+        at, began = self.progress, time.perf_counter()
+        own = {name: weight.clone() for name, weight in self.model.state_dict().items()}
+        weights = own if self.average is None else self.average.weights
+        self.model.load_state_dict(weights)
+        self.model.eval()
+        with torch.no_grad():
+            at.figures = self.measure(self.model)
+        deciding = next(iter(at.figures.values()), None)
+        if deciding is not None and (at.best is None or deciding > at.best):
+            at.best, at.best_epoch = deciding, at.epoch
+            self.run.write_tensors("model.safetensors", weights)
+        self.model.load_state_dict(own)
+        at.seconds += time.perf_counter() - began
+        line = {
+            "epoch": at.epoch + 1,
+            "step": at.step,
+            "loss": at.loss / max(1, at.items),
+            "rate": rate(self.config.schedule, at.step - 1, self.steps),
+            "seconds": round(at.seconds, 3),
+            "waited": round(at.waited, 3),
+            **at.figures,
+        }
+        self.run.add_metrics(line)
+        at.lines += 1
+        at.epoch, at.batch, at.loss, at.items = at.epoch + 1, 0, 0.0, 0
+        self.save()
+        if self.report is not None:
+            self.report(at)
+
+    def patience_is_over(self) -> bool:
+        at, patience = self.progress, self.config.patience
+        return bool(patience) and at.epoch - 1 - at.best_epoch >= patience
+
+    def arithmetic(self) -> AbstractContextManager[Any]:
+        """bfloat16 where it is asked for, or where a GPU has it; never on a CPU unasked."""
+        wanted = self.config.precision
+        if wanted == "auto":
+            gpu = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+            wanted = "bfloat16" if gpu else "float32"
+        if wanted == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+    def not_a_number(self, loss: float) -> str:
+        at = self.progress
+        kept = self.run.latest_state()
+        hold = f"the state after step {kept[0]} is kept" if kept else "no state had been saved yet"
+        return (
+            f"the loss became {loss} at step {at.step + 1} (epoch {at.epoch + 1}, batch "
+            f"{at.batch + 1}); {hold}. Try a lower learning rate or a longer warm-up"
+        )
+
+    @contextmanager
+    def deferring_interrupts(self) -> Iterator[None]:
+        """A step that is half done cannot be resumed: note the first Ctrl-C, and end the step."""
+
+        def note(number: int, frame: object) -> None:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = True
+
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread is interrupted
+            return
+        before = signal.signal(signal.SIGINT, note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    # State
+
+    def save(self) -> None:
+        """Everything needed to go on from here, written whole or not at all."""
+        tree = {
+            "progress": asdict(self.progress),
+            "model": dict(self.model.state_dict()),
+            "optimiser": self.optimiser.state(),
+            "average": None
+            if self.average is None
+            else {"weights": self.average.weights, "steps": self.average.steps},
+            "random": {
+                "python": random.getstate(),
+                "torch": torch.get_rng_state(),
+                "cuda": torch.cuda.get_rng_state_all() if self.device.type == "cuda" else [],
+            },
+        }
+        tensors, text = pack(tree)
+        with self.run.writing_state(self.progress.step) as folder:
+            folder.write_tensors("state.safetensors", tensors)
+            folder.write_text("state.json", text)
+        self.saved = time.monotonic()
+
+    def load(self) -> None:
+        """Go back to the newest whole state; a run that never saved one starts at the beginning."""
+        found = self.run.latest_state()
+        if found is None:
+            self.run.keep_metrics(0)
+            return
+        _, folder = found
+        tensors = folder.read_tensors("state.safetensors")
+        tree = unpack(tensors, (folder.path / "state.json").read_text(encoding="utf-8"))
+        try:
+            self.model.load_state_dict(tree["model"])
+            self.optimiser.load(tree["optimiser"])
+        except (RuntimeError, ValueError, KeyError) as trouble:
+            first = str(trouble).strip().splitlines()[0]
+            raise UserError(f"{folder.path} belongs to another configuration: {first}") from None
+        if self.average is not None and tree["average"] is not None:
+            self.average.load(tree["average"]["weights"], tree["average"]["steps"])
+        self.progress = Progress(**tree["progress"])
+        self.run.keep_metrics(self.progress.lines)
+        random.setstate(tree["random"]["python"])
+        torch.set_rng_state(tree["random"]["torch"])
+        if self.device.type == "cuda" and tree["random"]["cuda"]:
+            torch.cuda.set_rng_state_all(tree["random"]["cuda"])

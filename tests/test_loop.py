@@ -1,0 +1,204 @@
+"""The loop learns, resumes as if it had never stopped, and says what went wrong."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import toy_run
+from regard.errors import UserError
+from regard.runs import RunFolder
+from regard.train.config import OptimiserConfig, ScheduleConfig, TrainConfig
+from regard.train.loop import Progress, train
+
+
+def run_toy(path: Path, config: TrainConfig = toy_run.CONFIG, **options) -> nn.Module:
+    net = options.pop("net", None) or toy_run.model()
+    points = options.pop("points", None) or toy_run.Points()
+    train(
+        net,
+        points,
+        options.pop("objective", toy_run.objective),
+        options.pop("measure", toy_run.measure),
+        config,
+        RunFolder(path),
+        **options,
+    )
+    return net
+
+
+def same(a: nn.Module, b: nn.Module) -> bool:
+    return all(
+        torch.equal(x, y)
+        for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    )
+
+
+def without_times(run: RunFolder) -> list[dict[str, float]]:
+    times = ("seconds", "waited")
+    return [{k: v for k, v in line.items() if k not in times} for line in run.metrics()]
+
+
+def test_it_learns_and_writes_a_line_an_epoch(tmp_path):
+    config = TrainConfig(epochs=25, optimiser=OptimiserConfig(rate=2e-2))
+    run_toy(tmp_path, config)
+    lines = RunFolder(tmp_path).metrics()
+    assert [line["epoch"] for line in lines] == list(range(1, 26))
+    assert lines[-1]["loss"] < 0.5 * lines[0]["loss"] and lines[-1]["accuracy"] > 0.9
+    assert lines[-1]["step"] == 25 * 12
+    assert 0 <= lines[-1]["waited"] <= lines[-1]["seconds"]
+
+
+@pytest.mark.parametrize("stop", [1, 7, 12, 13, 24, 35])
+def test_ctrl_c_at_any_step_saves_and_the_resumed_run_is_the_same_run(tmp_path, stop):
+    whole = run_toy(tmp_path / "whole")
+
+    def interrupt(progress: Progress) -> None:
+        if progress.step == stop and progress.batch:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    calm = TrainConfig(**{**vars(toy_run.CONFIG), "save_seconds": 1e9})
+    (tmp_path / "cut").mkdir(parents=True)
+    try:
+        run_toy(tmp_path / "cut", calm, report=interrupt)
+        interrupted = False
+    except KeyboardInterrupt:
+        interrupted = True
+    assert interrupted is bool(stop % 12)  # an epoch's last batch has reset the count
+    if interrupted:
+        assert RunFolder(tmp_path / "cut").latest_state()[0] == stop
+        torch.manual_seed(12345)
+        random.seed(12345)
+        resumed = run_toy(tmp_path / "cut", calm, resume=True)
+        assert same(resumed, whole)
+    assert without_times(RunFolder(tmp_path / "cut")) == without_times(
+        RunFolder(tmp_path / "whole")
+    )
+    best = [
+        RunFolder(tmp_path / name).read_tensors("model.safetensors") for name in ("cut", "whole")
+    ]
+    assert all(torch.equal(best[0][key], best[1][key]) for key in best[1])
+
+
+def test_killed_at_random_moments_it_still_becomes_the_same_run(tmp_path):
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "cut").mkdir()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        whole = run_toy(tmp_path / "whole")
+    finally:
+        torch.set_num_threads(threads)
+    script, draw = Path(toy_run.__file__), random.Random(int.from_bytes(os.urandom(4)))
+    for _ in range(3):
+        command = [sys.executable, script, tmp_path / "cut", "0.02"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+            for _ in range(draw.randint(1, 9)):
+                if not running.stdout.readline():
+                    break
+            running.kill()
+    subprocess.run([sys.executable, script, tmp_path / "cut", "0"], check=True, capture_output=True)
+    cut = RunFolder(tmp_path / "cut")
+    assert without_times(cut) == without_times(RunFolder(tmp_path / "whole"))
+    step, state = cut.latest_state()
+    assert step == 36
+    tensors = state.read_tensors("state.safetensors")
+    flat = [w for w in tensors.values() if w.shape == whole[0].weight.shape]
+    assert any(torch.equal(w, whole[0].weight) for w in flat)
+
+
+def test_accumulated_batches_take_the_step_of_one_large_batch(tmp_path):
+    def trained(name: str, batch: int, accumulate: int) -> nn.Module:
+        config = TrainConfig(
+            epochs=2,
+            accumulate=accumulate,
+            schedule=ScheduleConfig("constant", warmup=0.0),
+            optimiser=OptimiserConfig(rate=1e-3),
+        )
+        (tmp_path / name).mkdir()
+        points = toy_run.Points(count=92, batch=batch)  # the last batch is a short one
+        points.x = points.x.double()
+
+        def objective(net, batch):
+            return nn.functional.cross_entropy(net(batch[0]), batch[1], reduction="sum"), len(
+                batch[0]
+            )
+
+        return run_toy(
+            tmp_path / name,
+            config,
+            net=toy_run.model(dropout=0.0).double(),
+            points=points,
+            objective=objective,
+            measure=lambda net: {},
+        )
+
+    large, small = trained("large", 24, 1), trained("small", 8, 3)
+    for a, b in zip(large.parameters(), small.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-12, rtol=0)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_state(tmp_path):
+    seen = [0]
+
+    def objective(net, batch):
+        seen[0] += 1
+        loss, count = toy_run.objective(net, batch)
+        return (loss * float("nan") if seen[0] == 16 else loss), count
+
+    with pytest.raises(
+        UserError, match=r"became nan at step 16 \(epoch 2, batch 4\); the state after"
+    ):
+        run_toy(tmp_path, objective=objective)
+    step, state = RunFolder(tmp_path).latest_state()
+    assert step == 15
+    assert all(torch.isfinite(w).all() for w in state.read_tensors("state.safetensors").values())
+
+
+def test_the_best_weights_by_validation_are_kept_and_patience_ends_the_run(tmp_path):
+    figures, weights = iter([0.2, 0.9, 0.5, 0.4, 0.8, 0.7]), []
+
+    def measure(net: nn.Module) -> dict[str, float]:
+        weights.append({name: w.clone() for name, w in net.state_dict().items()})
+        return {"accuracy": next(figures)}
+
+    run_toy(tmp_path, TrainConfig(epochs=6, patience=2, average=0.5), measure=measure)
+    run = RunFolder(tmp_path)
+    assert [line["accuracy"] for line in run.metrics()] == [0.2, 0.9, 0.5, 0.4]
+    kept = run.read_tensors("model.safetensors")
+    assert all(torch.equal(kept[name], weights[1][name]) for name in kept)
+
+
+def test_state_of_another_configuration_is_refused_in_a_sentence(tmp_path):
+    run_toy(tmp_path)
+    other = nn.Sequential(nn.Linear(2, 5), nn.Linear(5, 2))
+    with pytest.raises(UserError, match="belongs to another configuration: "):
+        run_toy(tmp_path, resume=True, net=other)
+
+
+def test_a_folder_in_use_is_refused_and_a_finished_run_has_nothing_left_to_do(tmp_path):
+    done = run_toy(tmp_path)
+    with RunFolder(tmp_path).locked(), pytest.raises(UserError, match="another process"):
+        run_toy(tmp_path, resume=True)
+    assert same(run_toy(tmp_path, resume=True), done)
+    assert len(RunFolder(tmp_path).metrics()) == 3
+
+
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        ({"epochs": 0}, "epochs=0: at least 1"),
+        ({"accumulate": 0}, "accumulate=0"),
+        ({"average": 1.0}, r"average=1\.0"),
+        ({"clip": -1.0}, r"clip=-1\.0"),
+    ],
+)
+def test_impossible_settings_are_named(fields, words):
+    with pytest.raises(ValueError, match=words):
+        TrainConfig(**fields)
