@@ -1,1 +1,1 @@
-"""What models learn from; nothing here imports torch."""
+"""What models learn from. Importing this imports no torch; augmentation alone needs it."""
