@@ -41,6 +41,11 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             ("regard demo",),
             "regard.demo:demo",
         ),
+        "data": Command(
+            "what data there is and where; check your own, fetch by name, free the cache",
+            ("regard data", "regard data fetch fashion-mnist", "regard data check photos/"),
+            "regard.data_command:data",
+        ),
         "bench": Command(
             "side by side with other libraries in one run, as ratios",
             ("regard bench", "regard bench attention --quick"),

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import __version__
+from regard.data.workers import usable_cores
 from regard.folders import cache_folder, data_folders
 
 Facts = dict[str, dict[str, Any]]
@@ -116,13 +117,6 @@ def cpu_name() -> str:
         asked = ("sysctl", "-n", "machdep.cpu.brand_string")
         return subprocess.run(asked, capture_output=True, text=True, timeout=5).stdout.strip()
     return platform.processor() or platform.machine()
-
-
-def usable_cores() -> int:
-    """Cores this process may run on, which in a container can be fewer than there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def gpu() -> dict[str, Any]:

@@ -5,6 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int64
 
+from regard.data.division import divide
+from regard.data.images import SPLITS, ArrayImages, ImageSet, Split
+
 BRIGHTEST = 16.0  # pixels count the inked dots in 4 × 4 squares of the original scan
 
 
@@ -34,4 +37,24 @@ def load_digits(count: int | None = None) -> Digits:
     return Digits(
         (images[chosen] / BRIGHTEST).reshape(-1, 1, 8, 8).astype(np.float32),
         labels[chosen].astype(np.int64),
+    )
+
+
+def read_digits() -> ImageSet:
+    """All digits, a fifth of each class for test and a tenth for validation."""
+    images, labels = load_digits()
+    pixels = (images * 255 + 0.5).astype(np.uint8)
+    rows = divide(labels)
+    train, validation, test = (
+        Split(ArrayImages(pixels[part]), labels[part])
+        for part in (getattr(rows, split) for split in SPLITS)
+    )
+    return ImageSet(
+        "digits",
+        tuple("0123456789"),
+        train,
+        validation,
+        test,
+        licence="CC BY 4.0",
+        source="UCI ML repository, Optical Recognition of Handwritten Digits; in scikit-learn",
     )

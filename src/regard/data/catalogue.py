@@ -1,0 +1,259 @@
+"""Data sets by name, where they are found, whose they are; and a reader for your own.
+
+    images = read_images("digits")          # or "fashion-mnist", "cifar10", "photos/", "photos.csv"
+
+A name, also of a set of your own, is looked for in `$REGARD_DATA`, then in the user's cache folder.
+"""
+
+import difflib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from regard.data import cifar, idx
+from regard.data.division import TEST, VALIDATION, divide
+from regard.data.images import SPLITS, ArrayImages, FileImages, ImageSet, Split
+from regard.data.listing import Item, Listing, list_images
+from regard.errors import UserError
+from regard.folders import data_folders
+
+DEBIAN = Path("/usr/share/datasets")
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file on the official server, with the checksum that its authors publish."""
+
+    name: str
+    bytes: int
+    md5: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """A data set that has a name here."""
+
+    name: str
+    title: str
+    licence: str
+    source: str
+    read: Callable[[Path], ImageSet]
+    holds: Callable[[Path], bool]  # whether a folder or a file is this set
+    places: tuple[str, ...] = ()  # under each folder that is searched; the first is where it is put
+    address: str = ""  # what comes before the names of the files
+    files: tuple[Remote, ...] = ()
+
+
+def read_images(data: str | Path) -> ImageSet:
+    """A data set by its name, or your own by its path."""
+    if isinstance(data, str) and data in EMBEDDED:
+        return EMBEDDED[data].read(Path())
+    if isinstance(data, str) and data in KNOWN:
+        known = KNOWN[data]
+        if path := find(known):
+            return known.read(path)
+        raise UserError(f"{data} is not on this machine: {how_to_get(known)}")
+    return read_path(resolve(data))
+
+
+def resolve(data: str | Path) -> Path:
+    """Your own set: a path, or the name of one in the folders that are searched."""
+    path = Path(data).expanduser()
+    if path.is_absolute() or len(path.parts) != 1 or os.path.exists(path):
+        return path
+    named = (folder / path for folder in data_folders())
+    return next((there for there in named if os.path.exists(there)), path)
+
+
+def read_path(path: Path) -> ImageSet:
+    """Whatever lies there: CIFAR-10, files in idx, a folder of classes, or a csv."""
+    if cifar.holds_cifar(path):
+        return read_cifar10(path)
+    if idx.holds_idx(path):
+        likely = "fashion-mnist" if "fashion" in str(path.resolve()).lower() else "mnist"
+        return KNOWN[likely].read(path)
+    try:
+        listing = list_images(path)
+    except UserError as trouble:
+        raise UserError(f"{trouble}{nearest(str(path))}") from None
+    if listing.problems:
+        more = len(listing.problems) - 1
+        others = f" (and {more} more; `regard data check {path}` lists them)" if more else ""
+        raise UserError(listing.problems[0] + others)
+    return from_listing(path, listing)
+
+
+def nearest(name: str) -> str:
+    """A guess at which name was meant, for the end of a sentence."""
+    names = (*EMBEDDED, *KNOWN)
+    guess = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if guess:
+        return f"; did you mean {guess[0]!r}?"
+    return "" if any(sign in name for sign in "/\\.") else f"; by name there are {', '.join(names)}"
+
+
+def find(known: Known) -> Path | None:
+    """The first place that holds a set."""
+    return next((path for path in candidates(known) if known.holds(path)), None)
+
+
+def candidates(known: Known) -> Iterator[Path]:
+    """Where a set may lie, most wanted first."""
+    for folder in (*data_folders(), DEBIAN):
+        for place in known.places:
+            yield folder / place
+            # torchvision's folder inside ours, the official archive or what it unpacks to
+            for inside in ("raw", *cifar.FOLDERS, *cifar.ARCHIVES):
+                yield folder / place / inside
+
+
+def how_to_get(known: Known) -> str:
+    """What to do when a set is not there, in words."""
+    names = ", ".join(file.name for file in known.files)
+    return (
+        f"run `regard data fetch {known.name}`, or put {names} from {known.address} "
+        f"into {home(known)}"
+    )
+
+
+def home(known: Known) -> Path:
+    """Where a downloaded set is put."""
+    return data_folders()[-1] / known.places[0]
+
+
+def from_listing(path: Path, listing: Listing) -> ImageSet:
+    """Your own images; a split that is missing is held out of those for training."""
+    given: dict[str, list[Item]] = {split: [] for split in SPLITS}
+    for item in listing.items:
+        given[item.split or "train"].append(item)
+    train = given["train"]
+    number = {name: label for label, name in enumerate(listing.classes)}
+    rows = divide(
+        np.array([number[item.label] for item in train], np.int64),
+        [item.key for item in train],
+        validation=0.0 if given["validation"] else VALIDATION,
+        test=0.0 if given["test"] else TEST,
+    )
+
+    def files(items: list[Item]) -> Split:
+        labels = np.array([number[item.label] for item in items], np.int64)
+        return Split(FileImages(tuple(item.path for item in items)), labels)
+
+    return ImageSet(
+        path.resolve().name,
+        listing.classes,
+        train=files([train[row] for row in rows.train]),
+        validation=files(given["validation"] or [train[row] for row in rows.validation]),
+        test=files(given["test"] or [train[row] for row in rows.test]),
+        source=str(path.resolve()),
+    )
+
+
+def read_digits(_: Path) -> ImageSet:
+    from regard.data.embedded.digits import read_digits
+
+    return read_digits()
+
+
+def read_mnist(folder: Path) -> ImageSet:
+    return read_idx_set(KNOWN["mnist"], tuple("0123456789"), folder)
+
+
+def read_fashion_mnist(folder: Path) -> ImageSet:
+    names = "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot"
+    return read_idx_set(KNOWN["fashion-mnist"], tuple(names.split(",")), folder)
+
+
+def read_idx_set(known: Known, classes: tuple[str, ...], folder: Path) -> ImageSet:
+    train, test = (idx.read_idx(folder, split, len(classes)) for split in ("train", "test"))
+    return official(known, classes, train, test)
+
+
+def read_cifar10(path: Path) -> ImageSet:
+    splits = cifar.read_cifar(path, cifar.ROWS)
+    return official(KNOWN["cifar10"], cifar.CLASSES, splits["train"], splits["test"])
+
+
+def official(known: Known, classes: tuple[str, ...], train: Split, test: Split) -> ImageSet:
+    """A set that comes as train and test; a tenth of each class of train is for validation."""
+    rows = divide(train.labels, validation=VALIDATION, test=0.0)
+    learnt, held = (
+        Split(ArrayImages(train.images.take(part)), train.labels[part])
+        for part in (rows.train, rows.validation)
+    )
+    return ImageSet(
+        known.name,
+        classes,
+        train=learnt,
+        validation=held,
+        test=test,
+        licence=known.licence,
+        source=known.source,
+    )
+
+
+EMBEDDED: Mapping[str, Known] = MappingProxyType(
+    {
+        "digits": Known(
+            "digits",
+            "1797 handwritten digits, 8 × 8, grey",
+            "CC BY 4.0",
+            "UCI ML repository, Optical Recognition of Handwritten Digits; in scikit-learn",
+            read_digits,
+            lambda _: True,
+        )
+    }
+)
+
+KNOWN: Mapping[str, Known] = MappingProxyType(
+    {
+        "mnist": Known(
+            "mnist",
+            "70000 handwritten digits, 28 × 28, grey",
+            "CC BY-SA 3.0, as its mirrors say",
+            "LeCun, Cortes and Burges, http://yann.lecun.com/exdb/mnist",
+            read_mnist,
+            idx.holds_idx,
+            ("mnist", "MNIST"),
+            # The authors' own page hands out no files any more; this mirror has the same ones.
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            (
+                Remote("train-images-idx3-ubyte.gz", 9912422, "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+                Remote("train-labels-idx1-ubyte.gz", 28881, "d53e105ee54ea40749a09fcbcd1e9432"),
+                Remote("t10k-images-idx3-ubyte.gz", 1648877, "9fb629c4189551a2d022fa330f9573f3"),
+                Remote("t10k-labels-idx1-ubyte.gz", 4542, "ec29112dd5afa0611ce80d1b7f02629c"),
+            ),
+        ),
+        "fashion-mnist": Known(
+            "fashion-mnist",
+            "70000 pictures of clothes, 28 × 28, grey",
+            "MIT",
+            "Zalando SE, https://github.com/zalandoresearch/fashion-mnist",
+            read_fashion_mnist,
+            idx.holds_idx,
+            ("fashion-mnist", "fashion_mnist", "FashionMNIST"),
+            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+            (
+                Remote("train-images-idx3-ubyte.gz", 26421880, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+                Remote("train-labels-idx1-ubyte.gz", 29515, "25c81989df183df01b3e8a0aad5dffbe"),
+                Remote("t10k-images-idx3-ubyte.gz", 4422102, "bef4ecab320f06d8554ea6380940ec79"),
+                Remote("t10k-labels-idx1-ubyte.gz", 5148, "bb300cfdad3c16e7a12a480ee83cd310"),
+            ),
+        ),
+        "cifar10": Known(
+            "cifar10",
+            "60000 photographs in ten classes, 32 × 32, colour",
+            "none stated; cite Krizhevsky, 2009",
+            "https://www.cs.toronto.edu/~kriz/cifar.html",
+            read_cifar10,
+            cifar.holds_cifar,
+            ("cifar10", "cifar-10", "CIFAR10", "CIFAR-10", *cifar.FOLDERS, *cifar.ARCHIVES),
+            "https://www.cs.toronto.edu/~kriz/",
+            (Remote("cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"),),
+        ),
+    }
+)

@@ -1,0 +1,223 @@
+"""Which files a folder or a csv names, with their classes and splits, and what is wrong there.
+
+Nothing is decoded here. `regard data check` shows every problem; a reader stops at the first.
+"""
+
+import csv
+import io
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.data.decode import SUFFIXES
+from regard.data.images import SPLITS
+from regard.errors import UserError
+
+SPELLINGS = {  # of the splits, in folder names and csv columns
+    "train": "train",
+    "training": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "dev": "validation",
+    "test": "test",
+    "testing": "test",
+}
+PATH_COLUMNS = ("path", "file", "filename", "image")
+LABEL_COLUMNS = ("label", "class", "category")
+
+
+class Item(NamedTuple):
+    """One image: where it lies, its class, its split if one is given, and its name in the set."""
+
+    path: Path
+    label: str
+    split: str | None
+    key: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What was found, in a fixed order."""
+
+    items: tuple[Item, ...]
+    classes: tuple[str, ...]
+    problems: tuple[str, ...]  # with these, nothing can be learnt
+    doubts: tuple[str, ...] = ()  # with these something can, but not what was meant
+    passed_over: tuple[Path, ...] = ()  # files that are no images by their names
+
+
+def list_images(path: Path) -> Listing:
+    """Look through a folder of classes or a csv."""
+    try:
+        if path.is_dir():
+            return list_folder(path)
+        if path.is_file() and path.suffix.lower() in (".csv", ".tsv"):
+            return list_csv(path)
+        there = path.exists()
+    except OSError as trouble:
+        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+    if there:
+        raise UserError(f"{path} is neither a folder of classes nor a csv of paths and labels")
+    raise UserError(f"{path} is not there")
+
+
+def list_folder(root: Path) -> Listing:
+    """One sub-folder a class, or those inside folders named after the splits."""
+    items: list[Item] = []
+    problems: list[str] = []
+    passed_over: list[Path] = []
+    folders = subfolders(root)
+    classes: list[tuple[Path, str | None]]
+    splits = {folder: SPELLINGS.get(folder.name.lower()) for folder in folders}
+    if "train" in splits.values():
+        problems += [
+            f"{folder} stands beside train, but is no split ({', '.join(SPLITS)})"
+            for folder, split in splits.items()
+            if split is None
+        ]
+        classes = [
+            (c, split) for folder, split in splits.items() if split for c in subfolders(folder)
+        ]
+    else:
+        classes = [(folder, None) for folder in folders]
+    if not classes:
+        problems.append(f"{root} has no sub-folders; put the images of each class into one")
+    for folder, split in classes:
+        label = same_letters(folder.name)
+        images, others = images_in(folder)
+        passed_over += others
+        if not images:
+            problems.append(f"{folder} is a class without an image")
+        for path in images:
+            items.append(Item(path, label, split, same_letters(path.relative_to(root).as_posix())))
+    names = {same_letters(folder.name) for folder, _ in classes}
+    return judged(str(root), items, names, problems, passed_over)
+
+
+def subfolders(folder: Path) -> list[Path]:
+    return sorted(
+        entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")
+    )
+
+
+def images_in(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Images at any depth and other files, by their names; hidden ones are neither."""
+    images: list[Path] = []
+    others: list[Path] = []
+    for place, inside, names in os.walk(folder):
+        inside[:] = sorted(name for name in inside if not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                path = Path(place, name)
+                (images if path.suffix.lower() in SUFFIXES else others).append(path)
+    return images, others
+
+
+def same_letters(name: str) -> str:
+    """One spelling for é, which systems write as one sign or as two."""
+    return unicodedata.normalize("NFC", name)
+
+
+def list_csv(file: Path) -> Listing:
+    """A table with a path and a label in each row, and a split if there is such a column.
+
+    Paths start at the folder of the csv, and stay inside it.
+    """
+    items: list[Item] = []
+    problems: list[str] = []
+    rows = table(file, problems)
+    head = [name.strip().lower() for name in next(rows, (1, []))[1]]
+    columns = [column(head, names) for names in (PATH_COLUMNS, LABEL_COLUMNS, ("split",))]
+    if columns[0] is None or columns[1] is None:
+        problems.append(
+            f"{file}, line 1: needs a column {' or '.join(PATH_COLUMNS)} and a column "
+            f"{' or '.join(LABEL_COLUMNS)}; it has {', '.join(head) or 'none'}"
+        )
+        return Listing((), (), tuple(problems))
+    for line, row in rows:
+        if not row:
+            continue
+        where = f"{file}, line {line}"
+        if len(row) != len(head):
+            problems.append(f"{where}: {len(row)} columns, but the first line has {len(head)}")
+            continue
+        name, label, split = ("" if at is None else row[at].strip() for at in columns)
+        if not name or not label:
+            problems.append(f"{where}: no {'label' if name else 'path'}")
+        elif split and split.lower() not in SPELLINGS:
+            problems.append(f"{where}: no split {split!r}; there are {', '.join(SPLITS)}")
+        elif trouble := misplaced(file.parent, name):
+            problems.append(f"{where}: {trouble}")
+        else:
+            path = file.parent / name
+            key = same_letters(Path(name).as_posix())
+            items.append(Item(path, same_letters(label), SPELLINGS.get(split.lower()), key))
+    twice = Counter(item.key for item in items)
+    problems += [f"{file}: {key} is in {n} rows" for key, n in twice.items() if n > 1]
+    return judged(str(file), items, {item.label for item in items}, problems, [])
+
+
+def table(file: Path, problems: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """The rows with the line each ends at; what cannot be read goes to `problems`."""
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except OSError as trouble:
+        raise UserError(f"{file} cannot be read: {trouble.strerror}") from None
+    except UnicodeDecodeError as wrong:
+        line = wrong.object[: wrong.start].count(b"\n") + 1
+        problems.append(f"{file}, line {line}: not UTF-8; save the file with this encoding")
+        text = wrong.object.decode("utf-8-sig", errors="surrogateescape")
+    first = text.partition("\n")[0]
+    delimiter = max(",;\t", key=first.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as wrong:
+        problems.append(f"{file}, line {reader.line_num}: {wrong}")
+
+
+def column(head: list[str], names: tuple[str, ...]) -> int | None:
+    return next((head.index(name) for name in names if name in head), None)
+
+
+def misplaced(folder: Path, name: str) -> str:
+    """What is wrong with a path in a csv, or nothing."""
+    try:
+        path = (folder / name).resolve()
+        if not path.is_relative_to(folder.resolve()):
+            return f"{name} lies outside {folder}, where the csv is"
+        return "" if path.is_file() else f"{name} is not there"
+    except (OSError, ValueError) as trouble:
+        return f"{name[:80]} is no path ({trouble})"
+
+
+def judged(
+    where: str, items: list[Item], names: set[str], problems: list[str], passed_over: list[Path]
+) -> Listing:
+    """The listing, with what is wrong about its classes as a whole."""
+    classes = in_order(names)
+    if len(classes) == 1:
+        problems.append(
+            f"{where} has one class only, {classes[0]!r}; there is nothing to tell apart"
+        )
+    count = Counter(item.label for item in items)
+    doubts = [f"{where}: class {name!r} has one image" for name in classes if count[name] == 1]
+    to_learn = {item.label for item in items if item.split in (None, "train")}
+    problems += [
+        f"{where}: class {name!r} has images, but none for training"
+        for name in classes
+        if count[name] and name not in to_learn
+    ]
+    return Listing(tuple(items), classes, tuple(problems), tuple(doubts), tuple(passed_over))
+
+
+def in_order(names: set[str]) -> tuple[str, ...]:
+    """Class names by number where all are numbers, else by letter."""
+    numbers = all(name.isdecimal() for name in names)
+    return tuple(sorted(names, key=(lambda name: (int(name), name)) if numbers else None))

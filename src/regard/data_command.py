@@ -1,0 +1,122 @@
+"""`regard data`: what data there is, whether it is sound, how to get it, what it takes up."""
+
+import shutil
+from typing import Literal
+
+from tyro.conf import Positional
+
+from regard.data.catalogue import EMBEDDED, KNOWN, find, home
+from regard.data.fetch import PART, fetch
+from regard.data.images import SPLITS
+from regard.data.store import Kept, kept
+from regard.errors import UserError
+
+
+def data(
+    action: Positional[Literal["list", "check", "fetch", "clean"]] = "list",
+    target: Positional[str] = "",
+    mirror: str = "",
+    dry_run: bool = False,
+) -> None:
+    """Show, check, fetch or free data.
+
+    Args:
+        action: list what there is; check a set of your own; fetch one by name; clean the cache.
+        target: a name or a path to check, a name to fetch, a name whose download to delete.
+        mirror: fetch from this address instead of the official one.
+        dry_run: only show what clean would free.
+    """
+    if action in ("check", "fetch") and not target:
+        what = "NAME|PATH" if action == "check" else "|".join(KNOWN)
+        raise UserError(f"regard data {action} needs one thing more: regard data {action} {what}")
+    match action:
+        case "list":
+            show_sets()
+        case "check":
+            show_check(target)
+        case "fetch":
+            show_fetch(target, mirror)
+        case "clean":
+            show_clean(target, dry_run)
+
+
+def show_sets() -> None:
+    """One row for each set that has a name."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("name", "what", "licence", title="regard data", title_justify="left")
+    table.add_column("where", overflow="fold")  # a path is of no use without its end
+    for known in (*EMBEDDED.values(), *KNOWN.values()):
+        place = "embedded" if known.name in EMBEDDED else find(known)
+        where = str(place) if place else f"not here: regard data fetch {known.name}"
+        table.add_row(*map(Text, (known.name, known.title, known.licence, where)))
+    console = Console()
+    console.print(table)
+    console.print("Your own: a folder with one sub-folder a class, or a csv with path and label.")
+
+
+def show_check(target: str) -> None:
+    from regard.data.check import check
+
+    report = check(target)
+    for sentence in report.problems:
+        print(f"wrong: {sentence}")
+    for sentence in report.notes:
+        print(f"note: {sentence}")
+    if report.images:
+        sizes = ", ".join(f"{report.images[split]} {split}" for split in SPLITS)
+        print(
+            f"{report.name}: {sum(report.images.values())} images ({sizes}), "
+            f"{report.classes} classes"
+        )
+    if report.problems:
+        count = len(report.problems)
+        raise UserError(f"{target}: {count} {'thing is' if count == 1 else 'things are'} wrong")
+    print("nothing is wrong")
+
+
+def show_fetch(name: str, mirror: str) -> None:
+    if name in EMBEDDED:
+        print(f"{name} comes with regard; there is nothing to fetch")
+        return
+    if name not in KNOWN:
+        raise UserError(f"no data set {name!r} to fetch; there are {', '.join(KNOWN)}")
+    known = KNOWN[name]
+    images = fetch(known, base=mirror)
+    count = sum(len(images[split]) for split in SPLITS)
+    print(f"{name}: {count} images in {home(known)}")
+    print(f"from {known.source}; licence: {known.licence}")
+
+
+def show_clean(name: str, dry_run: bool) -> None:
+    """Free what can be made again; a download only when it is named."""
+    if name and name not in KNOWN:
+        raise UserError(f"no download {name!r}; there are {', '.join(KNOWN)}")
+    freed = 0
+    for thing in [*kept(), *unfinished(), *(downloaded(name) if name else ())]:
+        print(f"{thing.bytes / 2**20:10.1f} MiB  {thing.path}")
+        freed += thing.bytes
+        if not dry_run:
+            if thing.path.is_dir():
+                shutil.rmtree(thing.path, ignore_errors=True)
+            else:
+                thing.path.unlink(missing_ok=True)
+    print(f"{freed / 2**20:10.1f} MiB  {'would be freed' if dry_run else 'freed'}")
+
+
+def unfinished() -> list[Kept]:
+    """Downloads that stopped half way."""
+    return [
+        Kept(path, path.stat().st_size)
+        for known in KNOWN.values()
+        for path in sorted(home(known).glob(f"*{PART}"))
+    ]
+
+
+def downloaded(name: str) -> list[Kept]:
+    """The files of one set that were fetched, and no others that lie beside them."""
+    known = KNOWN[name]
+    paths = [home(known) / file.name for file in known.files]
+    return [Kept(path, path.stat().st_size) for path in paths if path.is_file()]
