@@ -677,7 +677,7 @@ WRONG_VALUES = {
 WRONG_TYPES = {
     "mixed dtypes": ("q, k.double(), k.double()", "float32 float64"),
     "a mask of numbers": ("q, k, k, mask=x(3, 5)", "bool float32 bias="),
-    "a mask that is a word": ("q, q, q, mask='causal'", "predicate str"),
+    "a mask that is a word": ("q, q, q, mask='causal'", "Mask.parse('causal')"),
     "positions that are not whole": ("q, q, q, q_pos=x(3)", "q_pos float32"),
     "positions that are bool": ("q, q, q, q_pos=x(3) > 0", "q_pos bool"),
     "positions in a list": ("q, q, q, q_pos=[0, 1, 2]", "q_pos list"),

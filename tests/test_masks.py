@@ -12,6 +12,8 @@ from torch import Tensor
 from regard.attention import (
     MASKS,
     Mask,
+    attend,
+    attend_fused,
     axial,
     blocks,
     causal,
@@ -580,3 +582,30 @@ def test_class_tokens_read_and_are_read_freely():
     for mask in (neighbourhood(0, (2, 3)), axial((2, 3))):
         read = dense(mask, range(8), range(8))
         assert read[6:].all() and read[:, 6:].all() and not read[:6, :6].all()
+
+
+def test_a_plain_class_of_masks_is_equal_to_itself_alone_and_prints():
+    class Every(Mask):
+        def __init__(self, period):
+            self.period = period
+
+        def reads(self, q, k):
+            return (q + k) % self.period == 0
+
+    two, three = Every(2), Every(3)
+    assert two == two and two != three and len({two, three}) == 2
+    q = torch.randn(1, 1, 6, 4)
+    for mask in (two, three):
+        weights = attend(q, q, q, mask=mask).weights[0, 0]
+        assert torch.equal(weights > 0, mask(range(6), range(6)))
+        torch.testing.assert_close(
+            attend_fused(q, q, q, mask=mask), attend(q, q, q, mask=mask).read
+        )
+    assert str(two & causal) == "Every(…) & causal"
+
+
+@pytest.mark.parametrize("wrong", [range(0, 6, 2), range(3, 0, -1), range(-2, 2)], ids=str)
+def test_a_range_with_steps_or_from_before_the_start_is_refused(wrong):
+    with pytest.raises(ValueError, match="is not a contiguous range from 0 upwards"):
+        causal(wrong, range(4))
+    assert causal(range(5, 3), range(4)).shape == (0, 4)

@@ -42,12 +42,72 @@ def test_every_model_of_the_table_builds_runs_learns_and_loads_its_own_weights(n
         ({"layers": 0}, "layers=0"),
         ({"classes": 0}, "classes=0"),
         ({"hidden": 0}, "hidden=0"),
+        ({"patch": 0}, "patch=0"),
+        ({"eps": -1.0}, "eps=-1"),
     ],
     ids=str,
 )
 def test_contradicting_fields_are_named_together(fields, words):
     with pytest.raises(ValueError, match=words):
         ViTConfig(**fields)
+
+
+def test_values_of_the_wrong_kind_name_the_field_and_the_nearest_choice(in_a_plain_process):
+    in_a_plain_process(
+        """
+from regard import ViTConfig
+for fields, words in [
+    ({"pool": "clas"}, "pool='clas' is not one of 'class', 'mean'; did you mean 'class'?"),
+    ({"place": "rope"}, "place='rope' is not one of"),
+    ({"init": "xavier"}, "init='xavier' is not one of"),
+    ({"width": 64.0}, "width=64.0 is not of the kind int"),
+    ({"heads": True}, "heads=True is not of the kind int"),
+    ({"image": (32, 32)}, "image=(32, 32) is not of the kind int"),
+    ({"mask": 3}, "mask=3 is not of the kind str or NoneType"),
+]:
+    try:
+        ViTConfig(**fields)
+    except (ValueError, TypeError) as trouble:
+        assert words in str(trouble), (words, trouble)
+    else:
+        raise AssertionError(fields)
+"""
+    )
+
+
+def test_a_mask_on_another_grid_than_the_image_is_refused_with_both():
+    with pytest.raises(ValueError, match=r"grid of 3 × 3, and image=32 .* patch=4 is one of 8 × 8"):
+        ViT(ViTConfig(mask="axial((3, 3)) | everywhere(1)"))
+
+
+def test_what_is_no_batch_of_images_is_refused_in_a_sentence(in_a_plain_process):
+    in_a_plain_process(
+        """
+import torch
+from regard import MultiHead, ViT, ViTConfig, rotary
+model = ViT(ViTConfig(width=16, heads=2, layers=1))
+for act, words in [
+    (lambda: model(torch.zeros(3, 32, 32)), "images have 3 axes, (3, 32, 32); a batch has 4"),
+    (lambda: model(torch.zeros(1, 3, 32, 32, dtype=torch.uint8)), "images hold torch.uint8"),
+    (lambda: MultiHead(12, 3)(torch.zeros(1, 4, 10)), "x is 10 wide and this layer reads 12"),
+    (lambda: MultiHead(12, 0), "heads=0"),
+    (lambda: MultiHead(12, 3, place=rotary), "place is an instance such as rotary()"),
+    (lambda: MultiHead(12, 3, mask="causal"), "Mask.parse('causal')"),
+    (lambda: MultiHead(12, 3, attention="fused"), "attention is a function"),
+]:
+    try:
+        act()
+    except (ValueError, TypeError) as trouble:
+        assert words in str(trouble), (words, trouble)
+    else:
+        raise AssertionError(words)
+"""
+    )
+
+
+def test_a_model_in_half_precision_reads_images_of_other_sizes():
+    model = ViT(ViTConfig(width=16, heads=2, layers=1, image=16)).bfloat16()
+    assert torch.isfinite(model(torch.randn(1, 3, 24, 24).bfloat16())).all()
 
 
 def test_heads_that_do_not_split_the_width_name_the_nearest_widths():

@@ -28,7 +28,7 @@ class Mutant(NamedTuple):
 
 MUTANTS = {
     "a wrong scale by default": Mutant(
-        "call.py", "q.shape[-1] ** -0.5 if beta is None", "q.shape[-1] ** -1.0 if beta is None"
+        "call.py", "beta = q.shape[-1] ** -0.5", "beta = q.shape[-1] ** -1.0"
     ),
     "a wrong scale in the plain path": Mutant(
         "core.py", "q.to(wide) * call.beta, k.to(wide)", "q.to(wide) * call.beta**2, k.to(wide)"
@@ -77,7 +77,9 @@ MUTANTS = {
         "heads.py", "place.bias(locate(positions, x", "place.bias(locate(range(x.shape[-2]), x"
     ),
     "causal from the top left behind a cache": Mutant(
-        "kernels.py", "if q_pos == k_pos:", "if q_pos.stop == k_pos.stop:"
+        "kernels.py",
+        "if q_pos.start == k_pos.start and q_pos.stop == k_pos.stop:",
+        "if q_pos.stop == k_pos.stop:",
     ),
     "the causal flag for the tail of the keys": Mutant(
         "kernels.py",

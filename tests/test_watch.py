@@ -1,5 +1,7 @@
 """Watching shows exactly what the model read, and changes nothing."""
 
+import copy
+
 import pytest
 import torch
 
@@ -66,13 +68,43 @@ def test_watching_ends_with_the_block_even_after_an_error_and_nests():
     model = vit()
     with pytest.raises(ZeroDivisionError), watch(model):
         raise ZeroDivisionError
-    assert all(block.attention.observer is None for block in model.blocks)
+    assert not any(block.attention.observers for block in model.blocks)
     with watch(model) as outer:
         with watch(model) as inner:
             model(IMAGES)
-        assert len(outer) == 0 and len(inner) == 3
         model(IMAGES)
-    assert len(outer) == 3
+    assert len(inner.calls("blocks.0.attention")) == 1
+    assert len(outer.calls("blocks.0.attention")) == 2
+    assert not any(block.attention.observers for block in model.blocks)
+
+
+def test_watches_that_overlap_each_see_what_happened_while_they_were_open():
+    model, first, second = vit(), None, None
+    first_watch, second_watch = watch(model), watch(model)
+    first, second = first_watch.__enter__(), second_watch.__enter__()
+    first_watch.__exit__(None, None, None)
+    model(IMAGES)
+    second_watch.__exit__(None, None, None)
+    model(IMAGES)
+    assert len(first) == 0 and len(second.calls("blocks.0.attention")) == 1
+
+
+def test_a_copy_of_a_watched_model_is_a_model_and_is_not_watched():
+    model = vit()
+    with watch(model):
+        model(IMAGES)
+        copied = copy.deepcopy(model)
+    assert not any(block.attention.observers for block in copied.blocks)
+    assert torch.equal(copied(IMAGES), model(IMAGES))
+
+
+@pytest.mark.parametrize("asked", [{"rows": [99]}, {"rows": []}, {"heads": [-5]}, {"heads": []}])
+def test_rows_and_heads_that_are_not_there_are_named_with_their_layer(asked):
+    model = vit()
+    with watch(model) as seen:
+        model(IMAGES)
+    with pytest.raises(ValueError, match=r"blocks\.0\.attention has (17|4), from 0 to"):
+        seen["blocks.0.attention"].weights(**asked)
 
 
 def test_an_unknown_layer_is_named_beside_the_known_ones():

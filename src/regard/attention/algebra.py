@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.where import Positions, locate
+from regard.attention.where import Positions, check_span, locate
 
 FAR = 1 << 40  # further than any token: the end of a span that has none
 
@@ -48,9 +48,12 @@ class Offsets(NamedTuple):
 ANYWHERE = Offsets(-math.inf, math.inf)
 
 
-@dataclass(frozen=True, repr=False)
 class Mask:
-    """Which keys a query may read, decided by the positions of both."""
+    """Which keys a query may read, decided by the positions of both.
+
+    A mask of your own needs `reads` alone. As a frozen dataclass its instances compare by their
+    fields; as a plain class each is equal to itself only.
+    """
 
     def reads(self, q: Any, k: Any) -> Any:
         """The predicate itself, elementwise on integer tensors that broadcast."""
@@ -59,7 +62,7 @@ class Mask:
     def cover(self, q: Span, k: Span) -> Cover:
         """What is read between two spans; a mask that cannot tell says "something"."""
         every = (q.first > q.last) & (k.first > k.last)  # false, in the spans' own type
-        return Cover(every ^ True, every)
+        return Cover(negate(every), every)
 
     @property
     def offsets(self) -> Offsets:
@@ -77,6 +80,8 @@ class Mask:
 
     def __call__(self, q_pos: Positions, k_pos: Positions) -> Bool[Tensor, "*b n m"]:
         """The dense matrix: True where the query may read the key; nowhere is never read."""
+        check_span("q_pos", q_pos)
+        check_span("k_pos", k_pos)
         device = next((p.device for p in (q_pos, k_pos) if isinstance(p, Tensor)), None)
         q, k = locate(q_pos, device)[..., :, None], locate(k_pos, device)[..., None, :]
         read = self.reads(q, k)
@@ -98,8 +103,15 @@ class Mask:
     def __bool__(self) -> bool:
         raise TypeError(f"combine masks with &, | and ~, not with and, or, not: {self}")
 
+    def __str__(self) -> str:
+        return f"{type(self).__name__}(…)"
+
     def __repr__(self) -> str:
         return str(self)
+
+    def grids(self) -> set[tuple[int, int]]:
+        """The sizes of the grids it speaks of, if it speaks of any."""
+        return set()
 
     @staticmethod
     def parse(expression: str) -> Mask:
@@ -127,7 +139,7 @@ class Mask:
 
     def on(self, q_pos: range, k_pos: range) -> Mask | bool:
         """The simplest mask that reads the same between two ranges: True all, False nothing."""
-        if not q_pos or not k_pos:
+        if q_pos.start >= q_pos.stop or k_pos.start >= k_pos.stop:
             return True
         some, every = self.cover(
             Span(q_pos.start, q_pos.stop - 1), Span(k_pos.start, k_pos.stop - 1)
@@ -192,6 +204,9 @@ class Joined(Mask):
     def at(self, grid: tuple[int, int]) -> Mask:
         return type(self)(self.left.at(grid), self.right.at(grid))
 
+    def grids(self) -> set[tuple[int, int]]:
+        return self.left.grids() | self.right.grids()
+
 
 @dataclass(frozen=True, repr=False)
 class And(Joined):
@@ -250,7 +265,7 @@ class Not(Mask):
 
     def cover(self, q: Span, k: Span) -> Cover:
         some, every = self.of.cover(q, k)
-        return Cover(every ^ True, some ^ True)
+        return Cover(negate(every), negate(some))
 
     def tiles(
         self, q_pos: range, k_pos: range, size: int = 128, device: torch.device | None = None
@@ -264,6 +279,9 @@ class Not(Mask):
 
     def at(self, grid: tuple[int, int]) -> Mask:
         return ~self.of.at(grid)
+
+    def grids(self) -> set[tuple[int, int]]:
+        return self.of.grids()
 
     @property
     def offsets(self) -> Offsets:
@@ -300,6 +318,11 @@ class Causal(Mask):
 
     def __str__(self) -> str:
         return "causal"
+
+
+def negate(claim: Any) -> Any:
+    """Not, for one answer or a tensor of them."""
+    return ~claim if isinstance(claim, Tensor) else not claim
 
 
 def _wrap(mask: Mask, *looser: type[Mask]) -> str:

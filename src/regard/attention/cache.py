@@ -37,6 +37,8 @@ class KVCache:
     def __init__(self, *, size: int | None = None, keep: Mask | None = None) -> None:
         if size is not None and size < 1:
             raise ValueError(f"a cache of {size} slots holds nothing; give it at least 1")
+        if keep is not None and not isinstance(keep, Mask):
+            raise TypeError(f"keep is a mask expression, which can say what it needs; not {keep!r}")
         self.size, self.keep = size, keep
         self.kept: Kept | None = None
         self._store: Kept | None = None  # what was allocated, when a size was given

@@ -99,16 +99,24 @@ class Call:
                     "that are added to the scores go in bias="
                 )
             mask = _broadcastable("mask", mask, full)
-        elif mask is not None and not callable(mask):
-            raise TypeError(f"a mask is a predicate or a bool tensor, not {type(mask).__name__}")
+        else:
+            check_mask(mask)
         if isinstance(bias, Tensor):
+            if not bias.is_floating_point():
+                raise TypeError(f"a bias holds numbers, not {bias.dtype}; a bool tensor is a mask")
             bias = _broadcastable("bias", bias, full)
         elif bias is not None and not callable(bias):
             raise TypeError(f"a bias is a tensor or a function, not {type(bias).__name__}")
 
-        beta = q.shape[-1] ** -0.5 if beta is None else float(beta)
-        if math.isnan(beta) or beta < 0:
+        if q.shape[-1] == 0:
+            raise ValueError("queries and keys of width 0 have nothing to compare")
+        if beta is None:
+            beta = q.shape[-1] ** -0.5
+        elif not beta >= 0:
             raise ValueError(f"beta runs from 0, the mean, to infinity, the best key; not {beta}")
+        else:
+            # Past 10³⁰ scores would overflow, and the softmax has long been the best key alone.
+            beta = math.inf if beta > 1e30 else float(beta)
         return cls(q, k, v, mask, q_pos, k_pos, bias, beta)
 
     def rows(self, rows: slice | Sequence[int]) -> Call:
@@ -148,6 +156,8 @@ class Call:
         """Who may read what, as a bool tensor that broadcasts to (b h n m); None means all."""
         if self.mask is None or isinstance(self.mask, Tensor):
             allowed = self.mask
+        elif not isinstance(self.mask, Mask):
+            allowed = _head_axis(self._asked(self.mask))
         elif isinstance(self.q_pos, range) and isinstance(self.k_pos, range):
             allowed = written(self.mask, self.q_pos, self.k_pos, self.q.device)
         else:
@@ -176,16 +186,40 @@ class Call:
 
         return blank(self.q, self.q_pos), blank(self.k, self.k_pos), blank(self.v, self.k_pos)
 
+    def _asked(self, predicate: Predicate) -> Tensor:
+        """What a function of the user's own says, if it says something that can be a mask."""
+        said, n, m = predicate(*self._located()), self.q.shape[-2], self.k.shape[-2]
+        if not isinstance(said, Tensor) or said.dtype != torch.bool:
+            kind = said.dtype if isinstance(said, Tensor) else type(said).__name__
+            raise TypeError(f"a mask function returns a bool tensor, not {kind}")
+        if tuple(said.shape[-2:]) != (n, m):
+            raise ValueError(
+                f"a mask function returned shape {tuple(said.shape)} for {n} queries and {m} keys: "
+                f"compare q[..., :, None] with k[..., None, :] to get (…, {n}, {m})"
+            )
+        return said
+
     def _located(self) -> tuple[Tensor, Tensor]:
         assert self.q_pos is not None and self.k_pos is not None
         return locate(self.q_pos, self.q.device), locate(self.k_pos, self.q.device)
+
+
+def check_mask(mask: Any) -> None:
+    """Refuse what cannot be a mask, with a word on what was probably meant."""
+    if isinstance(mask, str):
+        raise TypeError(f"a mask is an expression, not text: Mask.parse({mask!r}) reads it")
+    if isinstance(mask, type):
+        raise TypeError(f"a mask is made by a call: {mask.__name__.lower()}(…), with its arguments")
+    if mask is not None and not callable(mask):
+        raise TypeError(f"a mask is a predicate or a bool tensor, not {type(mask).__name__}")
 
 
 def written(
     mask: Mask | Predicate, q_pos: range, k_pos: range, device: torch.device
 ) -> Bool[Tensor, "n m"]:
     """The dense matrix between two ranges; every layer of a model asks for the same one."""
-    if not isinstance(mask, Mask) or len(q_pos) * len(k_pos) > KEPT_UPTO:
+    entries = (q_pos.stop - q_pos.start) * (k_pos.stop - k_pos.start)
+    if not isinstance(mask, Mask) or entries > KEPT_UPTO:
         return mask(locate(q_pos, device), locate(k_pos, device))
     if mask.relative:  # one matrix serves every pair of ranges at this distance
         base = min(q_pos.start, k_pos.start)

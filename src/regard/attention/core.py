@@ -73,7 +73,12 @@ def explain(
 
 
 def plain(call: Call) -> Attended:
-    """Attention as it is written down, in at least float32."""
+    """Attention as it is written down, in at least float32, under autocast too."""
+    with torch.autocast(call.q.device.type, enabled=False):
+        return _plain(call)
+
+
+def _plain(call: Call) -> Attended:
     q, k, v = call.blanked()
     if q.ndim > 2:  # query heads that share a key head read the same keys
         share = q.shape[-3] // k.shape[-3]
@@ -82,7 +87,7 @@ def plain(call: Call) -> Attended:
 
     # Half-precision exponentials lose the tail, so scores and softmax are at least float32.
     wide = torch.promote_types(q.dtype, torch.float32)
-    if math.isinf(call.beta):
+    if call.beta == math.inf:
         allowed = _best(q.to(wide), k.to(wide), allowed, bias)
         scores = torch.zeros_like(allowed, dtype=wide)
         bias = None if bias is None else bias.detach()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.attention.algebra import Mask
 from regard.attention.cache import KVCache
-from regard.attention.call import Call, Predicate
+from regard.attention.call import Call, Predicate, check_mask
 from regard.attention.core import Attended, attend_fused
 from regard.attention.positions import Place
 from regard.attention.where import Positions, locate
@@ -43,6 +43,13 @@ class MultiHead(nn.Module):
         mask: Mask | Predicate | None = None,
     ) -> None:
         super().__init__()
+        if heads < 1:
+            raise ValueError(f"heads={heads}: there must be at least 1")
+        if place is not None and not isinstance(place, Place):
+            raise TypeError(f"place is an instance such as rotary(), not {place!r}")
+        check_mask(mask)
+        if not callable(attention):
+            raise TypeError(f"attention is a function such as attend_fused, not {attention!r}")
         if head_width is None and width % heads:
             near = f"{width // heads * heads} and {(width // heads + 1) * heads}"
             raise ValueError(
@@ -55,7 +62,7 @@ class MultiHead(nn.Module):
         self.head_width = d = width // heads if head_width is None else head_width
         self.beta, self.attention, self.mask = beta, attention, mask
         self.place = Place() if place is None else place
-        self.observer: Observer | None = None  # set by watch, for as long as it watches
+        self.observers: tuple[Observer, ...] = ()  # those of watch, for as long as it watches
 
         context_width = width if context_width is None else context_width
         self.to_q = nn.Linear(width, heads * d, bias=bias)
@@ -80,6 +87,11 @@ class MultiHead(nn.Module):
         the keys: in self-attention it grows with x, in cross-attention it holds the context,
         which is projected once.
         """
+        for name, tokens, to in (("x", x, self.to_q), ("context", context, self.to_k)):
+            if tokens is not None and tokens.shape[-1] != to.in_features:
+                raise ValueError(
+                    f"{name} is {tokens.shape[-1]} wide and this layer reads {to.in_features}"
+                )
         place = self.place if place is None else place
         mask = self.mask if mask is None else mask
         if positions is None:
@@ -103,13 +115,18 @@ class MultiHead(nn.Module):
 
         bias = place.bias(locate(positions, x.device), locate(k_pos, x.device))
         read = self.read(q, k, v, mask=mask, q_pos=positions, k_pos=k_pos, bias=bias)
-        if self.observer is not None:
+        if self.observers:
             if cache is not None and cache.overwrites:
                 k, v = k.clone(), v.clone()
             beta = self.head_width**-0.5 if self.beta is None else float(self.beta)
             call = Call(q, k, v, mask, positions, k_pos, bias, beta)
-            self.observer(call, read, context is None)
+            for observer in self.observers:
+                observer(call, read, context is None)
         return self.to_out(read.transpose(-3, -2).flatten(-2))  # b h n e → b n (h e)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy of a watched layer is not watched."""
+        return {**self.__dict__, "observers": ()}
 
     def read(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Float[Tensor, "*b h n e"]:
         """The read of the attention that was passed in; `attend` brings weights along."""

@@ -43,7 +43,7 @@ class Plan(NamedTuple):
 def choose(call: Call) -> Plan:
     """The fastest path that computes exactly this call, with the reason in words."""
     n, m = call.q.shape[-2], call.k.shape[-2]
-    if call.beta == 0 or math.isinf(call.beta):
+    if call.beta in (0, math.inf):
         return Plan(None, lambda: f"plain, in blocks of rows: β = {call.beta:g} is a limit")
     if n == 0 or m == 0:
         return Plan(None, lambda: f"plain: {n} queries and {m} keys leave nothing to do")
@@ -70,14 +70,14 @@ def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
     if mask is False:
         return Plan(dense, lambda: f"SDPA with a mask: {call.mask} reads nothing here")
     if isinstance(mask, Causal):
-        if q_pos == k_pos:
+        if q_pos.start == k_pos.start and q_pos.stop == k_pos.stop:
             return Plan(causal_square, lambda: f"SDPA{_preferred(call)}, causal flag")
         if gpu and q_pos.stop == k_pos.stop and q_pos.start > k_pos.start:
             return Plan(causal_tail, lambda: "SDPA, causal aligned to the last key")
     if gpu and _flex_fits(call):
         return Plan(flex, lambda: f"FlexAttention: block mask of {mask}")
     # Tiles are picked on the host, which a compiled graph cannot do.
-    entries = len(q_pos) * len(k_pos)
+    entries = call.q.shape[-2] * call.k.shape[-2]
     tiles_pay = not gpu and entries >= TILED_FROM**2  # many small launches cost a GPU more
     if (tiles_pay or entries > DENSE_UPTO) and not torch.compiler.is_compiling():
         read = _share_read(mask, q_pos, k_pos)
@@ -206,9 +206,10 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tenso
             options["attn_mask"] = mask.expand(*q.shape[:-1], k.shape[-2]).flatten(0, -4)
         read = _sdpa(_four_axes(q), _four_axes(k), _four_axes(v), beta, **options)
         return read.reshape(q.shape)
-    grouped = q.shape[1] != k.shape[1]
+    if q.shape[1] != k.shape[1]:  # decided here: the call takes no symbol of a compiler's
+        options["enable_gqa"] = True
     with _kernel(q, k, v, options):
-        return scaled_dot_product_attention(q, k, v, scale=beta, enable_gqa=grouped, **options)
+        return scaled_dot_product_attention(q, k, v, scale=beta, **options)
 
 
 def _four_axes(x: Tensor) -> Tensor:

@@ -9,12 +9,12 @@ import difflib
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from regard.attention.algebra import Causal, Cover, Mask, Offsets, Span
+from regard.attention.algebra import Causal, Cover, Mask, Offsets, Span, negate
 
 LARGEST = 1 << 31  # arguments beyond any sequence are mistakes, and would overflow products
 
@@ -255,6 +255,9 @@ class OnGrid(Named):
         """The same pattern on a grid of another size."""
         return replace(self, grid=grid)  # type: ignore[call-arg]
 
+    def grids(self) -> set[tuple[int, int]]:
+        return {self.grid}
+
     def reads(self, q: Any, k: Any) -> Any:
         height, width = self.grid
         free = (q >= height * width) | (k >= height * width)
@@ -268,7 +271,7 @@ class OnGrid(Named):
         some, every = self.cover_rows(
             Span(q.first // width, q.last // width), Span(k.first // width, k.last // width)
         )
-        return Cover(some_free | some, every_free | (every & (some_free ^ True)))
+        return Cover(some_free | some, every_free | (every & negate(some_free)))
 
     def cover_rows(self, q: Span, k: Span) -> Cover:
         """What is read between two spans of whole rows."""
@@ -362,12 +365,12 @@ def _build(node: ast.expr, expression: str) -> Any:
             with suppress(TypeError):
                 if len(named) == len(keywords):  # a word said twice is no error to ast
                     return make(*values, **named)
-            wanted = ", ".join(f.name for f in fields(make))
+            wanted = ", ".join(f.name for f in fields(cast(Any, make)))
             raise ValueError(
                 f"{ast.unparse(node)!r} does not fit {name}({wanted}), whole numbers all"
             )
         case ast.Name(name):
-            wanted = ", ".join(f.name for f in fields(_named(name)))
+            wanted = ", ".join(f.name for f in fields(cast(Any, _named(name))))
             raise ValueError(f"{name} needs its arguments: {name}({wanted})")
         case ast.Constant(int(value)) if not isinstance(value, bool):
             return value

@@ -122,10 +122,11 @@ class Resampled(Place):
     def embed(self, x: Float[Tensor, "*b n c"], positions: Positions) -> Float[Tensor, "*b n c"]:
         (original,) = self._original
         cells = original.table.unflatten(0, original.grid).permute(2, 0, 1)  # c rows columns
+        wide = torch.promote_types(cells.dtype, torch.float32)  # a CPU resamples nothing narrower
         cells = nn.functional.interpolate(
-            cells[None], size=self.grid, mode="bicubic", antialias=True
+            cells[None].to(wide), size=self.grid, mode="bicubic", antialias=True
         )[0]
-        table = torch.cat([cells.flatten(1).T, original.extra])
+        table = torch.cat([cells.flatten(1).T.to(original.extra.dtype), original.extra])
         _check_length(positions, len(table))
         return x + _look_up(table, locate(positions, x.device))
 

@@ -58,13 +58,20 @@ class Seen:
         """
         with torch.no_grad():
             again = plain_in_rows(self._part(rows, None))
-            read = self.read if rows is None else self.read[..., list(rows), :]
+            read = self.read if rows is None else self.read[..., [int(row) for row in rows], :]
             scale = self.read.abs().amax().clamp(min=torch.finfo(read.dtype).tiny)
             return float((again - read).abs().amax() / scale) if read.numel() else 0.0
 
     def _part(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Call:
-        call = self.call if rows is None else self.call.rows(list(rows))
-        return call if heads is None else call.heads(list(heads))
+        n, h = self.call.q.shape[-2], self.call.q.shape[-3]
+        call = self.call if rows is None else self.call.rows(self._chosen("rows", rows, n))
+        return call if heads is None else call.heads(self._chosen("heads", heads, h))
+
+    def _chosen(self, what: str, numbers: Sequence[int], count: int) -> list[int]:
+        chosen = [int(number) for number in numbers]
+        if not chosen or not all(-count <= number < count for number in chosen):
+            raise ValueError(f"{what}={chosen}: {self.name} has {count}, from 0 to {count - 1}")
+        return chosen
 
 
 class Observer:
@@ -135,8 +142,9 @@ class Watching(Mapping[str, Seen]):
                     f"rollout follows whole sequences, and {name} read {m} keys with {n} queries "
                     "elsewhere: watch a pass without a cache"
                 )
-            weights = seen.weights().float().mean(-3)
-            here = torch.eye(n, device=weights.device)
+            weights = seen.weights().mean(-3)
+            weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
+            here = torch.eye(n, device=weights.device, dtype=weights.dtype)
             step = residual * here + (1 - residual) * weights
             # A query that reads nothing keeps only what passes by.
             step = step / step.sum(-1, keepdim=True)
@@ -178,14 +186,13 @@ def watch(model: nn.Module, *names: str) -> Iterator[Watching]:
         wanted = {name for pattern in names for name in fnmatch.filter(layers, pattern)}
         layers = {name: layer for name, layer in layers.items() if name in wanted}
     observers = {name: Observer(name) for name in layers}
-    before = {name: layer.observer for name, layer in layers.items()}
     try:
         for name, layer in layers.items():
-            layer.observer = observers[name]
+            layer.observers = (*layer.observers, observers[name])
         yield Watching(observers)
     finally:
         for name, layer in layers.items():
-            layer.observer = before[name]
+            layer.observers = tuple(o for o in layer.observers if o is not observers[name])
 
 
 def _few(names: Iterable[str]) -> str:

@@ -10,7 +10,8 @@ Positions = range | Tensor
 def locate(positions: Positions, device: torch.device | None = None) -> Int[Tensor, "*b n"]:
     """The positions as an int64 tensor; a tensor keeps its own device."""
     if isinstance(positions, range):
-        return torch.arange(positions.start, positions.stop, device=device)
+        stop = max(positions.start, positions.stop)  # an empty range may end before it starts
+        return torch.arange(positions.start, stop, device=device)
     return positions.long()
 
 
@@ -19,18 +20,25 @@ def somewhere(positions: Positions) -> Bool[Tensor, "*b n"] | None:
     return None if isinstance(positions, range) else positions >= 0
 
 
-def check_positions(name: str, positions: Positions, length: int, batch: tuple[int, ...]) -> None:
-    """Refuse positions that do not fit `length` tokens in a batch of leading shape `batch`."""
+def check_span(name: str, positions: Positions) -> None:
+    """Refuse what is neither a contiguous range nor a tensor of whole numbers."""
     if isinstance(positions, range):
         if positions.step != 1 or positions.start < 0:
             raise ValueError(f"{name}={positions} is not a contiguous range from 0 upwards")
-        if len(positions) != length:
-            raise ValueError(f"{name}={positions} has {len(positions)} positions for {length}")
-        return
-    if not isinstance(positions, Tensor):
+    elif not isinstance(positions, Tensor):
         raise TypeError(f"{name} is a range or an integer tensor, not {type(positions).__name__}")
-    if positions.dtype == torch.bool or positions.is_floating_point() or positions.is_complex():
+    elif positions.dtype == torch.bool or positions.is_floating_point() or positions.is_complex():
         raise TypeError(f"{name} holds {positions.dtype}; positions are integers")
+
+
+def check_positions(name: str, positions: Positions, length: int, batch: tuple[int, ...]) -> None:
+    """Refuse positions that do not fit `length` tokens in a batch of leading shape `batch`."""
+    check_span(name, positions)
+    if isinstance(positions, range):
+        count = max(0, positions.stop - positions.start)
+        if count != length:
+            raise ValueError(f"{name}={positions} has {count} positions for {length} tokens")
+        return
     *lead, count = positions.shape if positions.ndim else (0,)
     fits = len(lead) <= len(batch) and all(
         have in (1, want) for have, want in zip(reversed(lead), reversed(batch), strict=False)

@@ -1,7 +1,9 @@
 """What a model is made of, as frozen dataclasses. No torch here: `--help` reads these fields."""
 
-from dataclasses import dataclass
-from typing import Literal
+import difflib
+from dataclasses import dataclass, fields
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +40,7 @@ class StackConfig:
     """Who may read whom, as an expression such as `window(8) | everywhere(1)`."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         for name in ("width", "layers", "heads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: there must be at least 1")
@@ -52,6 +55,8 @@ class StackConfig:
         for name in ("dropout", "drop_path"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: a share lies in 0 ≤ … < 1")
+        if not self.eps > 0:
+            raise ValueError(f"eps={self.eps}: it keeps a variance of 0 from dividing, so above 0")
         if self.hidden is not None and self.hidden < 1:
             raise ValueError(f"hidden={self.hidden}: there must be at least 1")
 
@@ -84,15 +89,15 @@ class ViTConfig(StackConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.patch < 1 or self.image < self.patch or self.image % self.patch:
-            low = max(1, self.image // max(1, self.patch)) * max(1, self.patch)
-            raise ValueError(
-                f"image={self.image} does not split into patches of patch={self.patch}; "
-                f"nearest images are {low} and {low + max(1, self.patch)}"
-            )
-        for name in ("channels", "classes"):
+        for name in ("channels", "classes", "patch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: there must be at least 1")
+        if self.image < self.patch or self.image % self.patch:
+            low = max(1, self.image // self.patch) * self.patch
+            raise ValueError(
+                f"image={self.image} does not split into patches of patch={self.patch}; "
+                f"nearest images are {low} and {low + self.patch}"
+            )
         if self.place == "rotary" and self.width // self.heads % 4:
             raise ValueError(
                 f"place='rotary' turns rows and columns in pairs, so width={self.width} over "
@@ -106,3 +111,23 @@ class ViTConfig(StackConfig):
         """Rows and columns of patches in a training image."""
         side = self.image // self.patch
         return side, side
+
+
+def check_kinds(config: Any) -> None:
+    """Refuse a value of the wrong kind, naming its field and, for a word, the nearest choice."""
+    hints = get_type_hints(type(config))
+    for field in fields(config):
+        hint, value = hints[field.name], getattr(config, field.name)
+        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        if get_origin(hint) is Literal:
+            if value not in get_args(hint):
+                choices = ", ".join(map(repr, get_args(hint)))
+                near = difflib.get_close_matches(str(value), get_args(hint), n=1, cutoff=0.4)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"{field.name}={value!r} is not one of {choices}{hint}")
+            continue
+        # A whole number serves as a number, and True is no number at all.
+        fits = isinstance(value, kinds) or (float in kinds and isinstance(value, int))
+        if not fits or (isinstance(value, bool) and bool not in kinds):
+            names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
+            raise TypeError(f"{field.name}={value!r} is not of the kind {names}")

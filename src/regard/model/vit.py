@@ -32,6 +32,12 @@ class ViT(nn.Module):
         )
         self.place = _place(config)
         self.mask = None if config.mask is None else Mask.parse(config.mask)
+        for grid in set() if self.mask is None else self.mask.grids() - {config.grid}:
+            raise ValueError(
+                f"mask={config.mask!r} speaks of a grid of {grid[0]} × {grid[1]}, and image="
+                f"{config.image} in patches of patch={config.patch} is one of "
+                f"{config.grid[0]} × {config.grid[1]}"
+            )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = stack(config, attention=attention)
         self.norm = (
@@ -50,6 +56,13 @@ class ViT(nn.Module):
     def features(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b n c"]:
         """Every token after the last block: the patches row by row, then the class token."""
         config, p = self.config, self.config.patch
+        if images.ndim != 4:
+            raise ValueError(
+                f"images have {images.ndim} axes, {tuple(images.shape)}; a batch has 4: "
+                "(images, channels, height, width)"
+            )
+        if not images.is_floating_point():
+            raise TypeError(f"images hold {images.dtype}; a model reads numbers, often 0 … 1")
         if images.shape[-3] != config.channels:
             raise ValueError(
                 f"images have {images.shape[-3]} channels and the model reads {config.channels}"
