@@ -88,3 +88,33 @@ def test_masks_are_written_once_for_all_layers_and_offsets():
         where = {"q_pos": range(start + 10, start + 30), "k_pos": range(start, start + 30)}
         attend(q, k, k, mask=causal & window(5), **where)
     assert _kept.cache_info().misses == 1 and _kept.cache_info().hits == 2
+
+
+def test_compiled_layers_serve_every_length_given_tensors_and_symbolic_sizes(in_a_plain_process):
+    in_a_plain_process(
+        """
+import torch
+from torch._dynamo.testing import CompileCounter
+from regard import MultiHead, ViT, ViTConfig, attend_fused, causal, rotary, window
+
+count, layer = CompileCounter(), MultiHead(16, 2, mask=causal, place=rotary())
+compiled = torch.compile(layer, backend=count, fullgraph=True)
+for n in range(10, 30):
+    x = torch.randn(1, n, 16)
+    torch.testing.assert_close(compiled(x, positions=torch.arange(n)), layer(x))
+assert count.frame_count == 2, count.frame_count
+
+for mask in (causal, causal & window(5)):
+    call = lambda q: attend_fused(q, q, q, mask=mask)
+    compiled = torch.compile(call, dynamic=True, backend="eager", fullgraph=True)
+    for n in (8, 12, 20):
+        q = torch.randn(1, 2, n, 8)
+        torch.testing.assert_close(compiled(q), call(q))
+
+model = ViT(ViTConfig(width=16, heads=2, layers=1, image=16, mask="neighbourhood(1, (4, 4))"))
+compiled = torch.compile(model, backend="eager")
+for side in (16, 24, 32):
+    images = torch.randn(1, 3, side, side)
+    torch.testing.assert_close(compiled(images), model(images))
+"""
+    )
