@@ -721,3 +721,13 @@ def test_a_mistake_is_refused_in_a_sentence_with_the_numbers_in_it(mistake, sent
     assert error == ("TypeError" if mistake in WRONG_TYPES else "ValueError"), sentence
     for word in re.findall(r"\S*\([^)]*\)|\S+", words):  # a shape or a range is one word
         assert word in sentence
+
+
+def test_weights_stay_float32_under_autocast_and_shapes_need_no_values():
+    q, k, v = (torch.randn(1, 2, 6, 8) for _ in "qkv")
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = attend(q, k, v, mask=causal)
+    exact = attend(q, k, v, mask=causal)
+    assert torch.equal(ours.weights, exact.weights) and torch.equal(ours.read, exact.read)
+    meta = attend(*(x.to("meta") for x in (q, k, v)))
+    assert meta.read.shape == (1, 2, 6, 8) and meta.weights.shape == (1, 2, 6, 6)

@@ -116,7 +116,7 @@ class Mask:
     @staticmethod
     def parse(expression: str) -> Mask:
         """The mask an expression such as `causal & (window(64) | sinks(4))` describes."""
-        from regard.attention.masks import parse
+        from regard.attention.parse import parse
 
         return parse(expression)
 

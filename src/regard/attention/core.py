@@ -74,7 +74,10 @@ def explain(
 
 def plain(call: Call) -> Attended:
     """Attention as it is written down, in at least float32, under autocast too."""
-    with torch.autocast(call.q.device.type, enabled=False):
+    device = call.q.device.type
+    if not torch.amp.is_autocast_available(device):
+        return _plain(call)
+    with torch.autocast(device, enabled=False):
         return _plain(call)
 
 

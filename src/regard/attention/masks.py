@@ -1,15 +1,12 @@
-"""The named masks, and the little language that spells them: `causal & (window(64) | sinks(4))`.
+"""The named masks, which compose: `causal & (window(64) | sinks(4))`.
 
 Each mask is one predicate, `reads(q, k)`, and what follows from it for whole spans of positions
 (`cover`), written with comparisons alone so that it serves integers and tensors alike.
 """
 
-import ast
-import difflib
 import math
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -325,68 +322,6 @@ MASKS: dict[str, Mask | type[Mask]] = {
     "neighbourhood": neighbourhood,
     "axial": axial,
 }
-
-
-def parse(expression: str) -> Mask:
-    """Read a mask expression; only the names of MASKS, whole numbers, `&`, `|` and `~` exist."""
-    if len(expression) > 1000:
-        raise ValueError(f"a mask expression of {len(expression)} characters; 1000 is the limit")
-    unreadable = ValueError(
-        f"cannot read the mask {expression!r}; an example: causal & (window(64) | sinks(4))"
-    )
-    try:
-        tree = ast.parse(expression.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise unreadable from None
-    try:
-        mask = _build(tree, expression)
-    except RecursionError:
-        raise unreadable from None
-    if not isinstance(mask, Mask):
-        raise ValueError(f"{expression!r} is a number, not a mask")
-    return mask
-
-
-def _build(node: ast.expr, expression: str) -> Any:
-    match node:
-        case ast.BinOp(left, ast.BitAnd() | ast.BitOr() as op, right):
-            a, b = _build(left, expression), _build(right, expression)
-            if isinstance(a, Mask) and isinstance(b, Mask):
-                return a & b if isinstance(op, ast.BitAnd) else a | b
-        case ast.UnaryOp(ast.Invert(), of) if isinstance(a := _build(of, expression), Mask):
-            return ~a
-        case ast.Name(name) if isinstance(a := _named(name), Mask):
-            return a
-        case ast.Call(ast.Name(name), args, keywords) if callable(make := _named(name)):
-            if isinstance(make, Mask):
-                raise ValueError(f"{name} takes no arguments: write {name}, not {name}(…)")
-            values = [_build(arg, expression) for arg in args]
-            named = {word.arg or "**": _build(word.value, expression) for word in keywords}
-            with suppress(TypeError):
-                if len(named) == len(keywords):  # a word said twice is no error to ast
-                    return make(*values, **named)
-            wanted = ", ".join(f.name for f in fields(cast(Any, make)))
-            raise ValueError(
-                f"{ast.unparse(node)!r} does not fit {name}({wanted}), whole numbers all"
-            )
-        case ast.Name(name):
-            wanted = ", ".join(f.name for f in fields(cast(Any, _named(name))))
-            raise ValueError(f"{name} needs its arguments: {name}({wanted})")
-        case ast.Constant(int(value)) if not isinstance(value, bool):
-            return value
-        case ast.Tuple([ast.Constant(int(height)), ast.Constant(int(width))]):
-            return height, width
-    raise ValueError(
-        f"{ast.unparse(node)!r} in the mask {expression!r} is not a name, whole number, &, | or ~"
-    )
-
-
-def _named(name: str) -> Mask | type[Mask]:
-    if name not in MASKS:
-        near = difflib.get_close_matches(name, MASKS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(MASKS)}"
-        raise ValueError(f"there is no mask named {name!r}; {hint}")
-    return MASKS[name]
 
 
 def _grid(value: Any) -> tuple[int, int]:
