@@ -56,6 +56,27 @@ def test_contradicting_schedules_and_optimisers_are_named():
         OptimiserConfig(betas=(0.9, 1.0))
 
 
+def test_words_and_kinds_that_do_not_fit_are_named(in_a_plain_process):
+    in_a_plain_process(
+        """
+from regard.train.config import OptimiserConfig, ScheduleConfig, TrainConfig
+for make, words in [
+    (lambda: OptimiserConfig(kind="adam"), "kind='adam' is not one of 'adamw', 'muon'; did you"),
+    (lambda: ScheduleConfig(warmup="long"), "warmup='long' is not of the kind float"),
+    (lambda: TrainConfig(epochs=2.5), "epochs=2.5 is not of the kind int"),
+    (lambda: TrainConfig(optimiser="adamw"), "optimiser='adamw' is not of the kind Opt"),
+]:
+    try:
+        make()
+    except (ValueError, TypeError) as trouble:
+        assert words in str(trouble), (words, trouble)
+    else:
+        raise AssertionError(words)
+TrainConfig(clip=1, optimiser=OptimiserConfig(betas=(0.9, 0.99)))
+"""
+    )
+
+
 def test_only_matrices_decay_and_every_parameter_moves_once():
     model = nn.ModuleDict(
         {

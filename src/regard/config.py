@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar
 from regard.errors import UserError
 
 T = TypeVar("T")
+_UNIONS = (typing.Union, types.UnionType)
 
 
 def build(kind: type[T], values: Mapping[str, Any], *, source: str = "", under: str = "") -> T:
@@ -64,7 +65,7 @@ def coerce(kind: Any, value: Any, *, source: str = "", key: str = "") -> Any:
         near = difflib.get_close_matches(str(value), map(str, arguments), n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"choose among {shown}"
         raise UserError(_said(source, f"{key} = {value!r} is not one of {shown}; {hint}"))
-    elif origin in (typing.Union, types.UnionType):
+    elif origin in _UNIONS:
         absent = value is None or (isinstance(value, str) and value.lower() == "none")
         if absent and type(None) in arguments:
             return None
@@ -143,6 +144,27 @@ def parse_toml(path: Path) -> dict[str, Any]:
         raise UserError(f"cannot read {path}: {trouble.strerror}") from None
     except tomllib.TOMLDecodeError as trouble:
         raise UserError(f"{path} is not TOML: {trouble}") from None
+
+
+def check_kinds(config: Any) -> None:
+    """Refuse a value of the wrong kind, naming its field and, for a word, the nearest choice."""
+    hints = typing.get_type_hints(type(config))
+    for field in fields(config):
+        hint, value = hints[field.name], getattr(config, field.name)
+        kinds = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+        kinds = tuple(typing.get_origin(kind) or kind for kind in kinds)  # tuple[int, …] → tuple
+        if typing.get_origin(hint) is Literal:
+            if value not in typing.get_args(hint):
+                choices = ", ".join(map(repr, typing.get_args(hint)))
+                near = difflib.get_close_matches(str(value), typing.get_args(hint), n=1, cutoff=0.4)
+                meant = f"; did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"{field.name}={value!r} is not one of {choices}{meant}")
+            continue
+        # A whole number serves as a number, and True is no number at all.
+        fits = isinstance(value, kinds) or (float in kinds and isinstance(value, int))
+        if not fits or (isinstance(value, bool) and bool not in kinds):
+            names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
+            raise TypeError(f"{field.name}={value!r} is not of the kind {names}")
 
 
 def _tables(values: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:

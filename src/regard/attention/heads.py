@@ -118,8 +118,7 @@ class MultiHead(nn.Module):
         if self.observers:
             if cache is not None and cache.overwrites:
                 k, v = k.clone(), v.clone()
-            beta = self.head_width**-0.5 if self.beta is None else float(self.beta)
-            call = Call(q, k, v, mask, positions, k_pos, bias, beta)
+            call = Call.check(q, k, v, mask, positions, k_pos, bias, self.beta)
             for observer in self.observers:
                 observer(call, read, context is None)
         return self.to_out(read.transpose(-3, -2).flatten(-2))  # b h n e → b n (h e)

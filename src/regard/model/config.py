@@ -1,9 +1,9 @@
 """What a model is made of, as frozen dataclasses. No torch here: `--help` reads these fields."""
 
-import difflib
-from dataclasses import dataclass, fields
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Literal
+
+from regard.config import check_kinds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,23 +111,3 @@ class ViTConfig(StackConfig):
         """Rows and columns of patches in a training image."""
         side = self.image // self.patch
         return side, side
-
-
-def check_kinds(config: Any) -> None:
-    """Refuse a value of the wrong kind, naming its field and, for a word, the nearest choice."""
-    hints = get_type_hints(type(config))
-    for field in fields(config):
-        hint, value = hints[field.name], getattr(config, field.name)
-        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-        if get_origin(hint) is Literal:
-            if value not in get_args(hint):
-                choices = ", ".join(map(repr, get_args(hint)))
-                near = difflib.get_close_matches(str(value), get_args(hint), n=1, cutoff=0.4)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise ValueError(f"{field.name}={value!r} is not one of {choices}{hint}")
-            continue
-        # A whole number serves as a number, and True is no number at all.
-        fits = isinstance(value, kinds) or (float in kinds and isinstance(value, int))
-        if not fits or (isinstance(value, bool) and bool not in kinds):
-            names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
-            raise TypeError(f"{field.name}={value!r} is not of the kind {names}")

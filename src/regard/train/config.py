@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.config import check_kinds
+
 
 @dataclass(frozen=True)
 class OptimiserConfig:
@@ -20,6 +22,7 @@ class OptimiserConfig:
     """How long AdamW remembers gradients and their squares."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         for name in ("rate", "matrix_rate"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name)}: a learning rate is above 0")
@@ -41,6 +44,7 @@ class ScheduleConfig:
     """Where the cosine ends, as a share of the full rate."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if self.warmup < 0:
             raise ValueError(f"warmup={self.warmup}: it cannot be negative")
         if not 0 <= self.floor <= 1:
@@ -79,6 +83,7 @@ class TrainConfig:
     """The course of the learning rate."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         for name, least in (("epochs", 1), ("accumulate", 1), ("patience", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: at least {least}")
