@@ -18,6 +18,7 @@ from typing import Any, cast, get_type_hints
 from regard import __version__
 from regard.errors import UserError
 from regard.memory import keep_freed_memory
+from regard.tasks import examples
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Command:
     summary: str
     examples: tuple[str, ...]
     target: str  # "module:function"; its signature becomes the flags
+    adapts: bool = False  # whether that function is given what was typed, and returns the command
 
     def load(self) -> Callable[..., Any]:
         module, _, function = self.target.partition(":")
@@ -40,6 +42,32 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "a tour on embedded data: shapes, masks, and a small model that learns",
             ("regard demo",),
             "regard.demo:demo",
+        ),
+        "train": Command(
+            "train a model on embedded data, on data by name, or on your own",
+            examples("train"),
+            "regard.commands:train_for",
+            adapts=True,
+        ),
+        "evaluate": Command(
+            "measure a run on data it has not seen, with intervals",
+            examples("evaluate"),
+            "regard.commands:evaluate",
+        ),
+        "predict": Command(
+            "ask a run about files of yours",
+            examples("predict"),
+            "regard.commands:predict",
+        ),
+        "look": Command(
+            "where a run looked: by layer and head, as a page or a picture",
+            examples("look"),
+            "regard.commands:look",
+        ),
+        "compare": Command(
+            "curves of several runs on one figure, and how much each knows by heart",
+            examples("compare"),
+            "regard.commands:compare",
         ),
         "data": Command(
             "what data there is and where; check your own, fetch by name, free the cache",
@@ -105,9 +133,12 @@ def call(name: str, command: Command, args: list[str]) -> None:
     import tyro
 
     keep_freed_memory()
-    function = typed_in_place(command.load())
+    loaded = command.load()
+    if command.adapts:
+        loaded = loaded(args)
+    words = vars(loaded).get("description", command.summary)
     try:
-        tyro.cli(function, args=args, prog=f"regard {name}", description=command.summary)
+        tyro.cli(typed_in_place(loaded), args=args, prog=f"regard {name}", description=words)
     except SystemExit as leaving:
         asked_for_help = not leaving.code and ("-h" in args or "--help" in args)
         if asked_for_help:

@@ -131,6 +131,31 @@ class RunFolder:
         kept = self.metrics()[:count]
         self.write_text("metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
 
+    def add_log(self, words: str) -> None:
+        """Append to what the run said."""
+        path = self.path / "log.txt"
+        with _said(path), path.open("a", encoding="utf-8") as file:
+            file.write(words + "\n")
+
+    # Facts
+
+    def write_facts(self, name: str, values: Mapping[str, Any]) -> None:
+        """Plain values as `name.json`."""
+        self.write_text(f"{name}.json", json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+
+    def read_facts(self, name: str) -> dict[str, Any] | None:
+        """What was written under this name, or None if nothing was."""
+        path = self.path / f"{name}.json"
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as trouble:
+            raise UserError(f"{path} is damaged and cannot be read: {trouble}") from None
+        if not isinstance(values, dict):
+            raise UserError(f"{path} is damaged: it holds no table of facts")
+        return values
+
     # Weights and state
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor], **about: str) -> None:
@@ -207,6 +232,19 @@ class RunFolder:
                 _sync(path.parent)
             finally:
                 draft.unlink(missing_ok=True)
+
+    @contextmanager
+    def drafting(self, *names: str) -> Iterator[list[Path]]:
+        """Paths to write to, which take their names together once all are written."""
+        drafts = [self.path / f".draft-{os.getpid()}-{name}" for name in names]
+        with _said(self.path):
+            try:
+                yield drafts
+                for draft, name in zip(drafts, names, strict=True):
+                    os.replace(draft, self.path / name)
+            finally:
+                for draft in drafts:
+                    draft.unlink(missing_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -35,6 +35,10 @@ class ArrayImages:
     def take(self, rows: Sequence[int] | Int64[np.ndarray, "b"]) -> UInt8[np.ndarray, "b c y x"]:
         return np.asarray(self.pixels[np.asarray(rows, np.int64)])
 
+    def only(self, rows: Int64[np.ndarray, "b"]) -> "ArrayImages":
+        """Some of the images, in the order named."""
+        return ArrayImages(self.take(rows))
+
     def digest(self) -> str:
         """The SHA-256 of the content, wherever it lies."""
         if self.origin:
@@ -64,6 +68,10 @@ class FileImages:
         if not len(rows):
             return np.empty((0, self.channels, self.size, self.size), np.uint8)
         return np.stack([self[int(row)] for row in rows])
+
+    def only(self, rows: Int64[np.ndarray, "b"]) -> "FileImages":
+        """Some of the images, in the order named."""
+        return replace(self, paths=tuple(self.paths[int(row)] for row in rows))
 
     def digest(self) -> str:
         """The SHA-256 of the content, wherever it lies; reads every file."""
@@ -96,6 +104,10 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def only(self, rows: Int64[np.ndarray, "b"]) -> "Split":
+        """Some of its images, in the order named."""
+        return Split(self.images.only(rows), self.labels[rows])
 
 
 @dataclass(frozen=True, eq=False)

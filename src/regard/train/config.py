@@ -73,6 +73,10 @@ class TrainConfig:
     """Epochs without a better validation figure before stopping; 0 never stops early."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of the forward pass; auto takes bfloat16 on a GPU that has it."""
+    compile: bool = False
+    """Whether torch compiles the model: faster on a GPU after a minute, slower on most CPUs."""
+    deterministic: bool = False
+    """Only operations that give the same bits each time; on a CPU this is so anyway."""
     save_seconds: float = 60.0
     """Seconds between states to resume from, beside the one after every epoch."""
     seed: int = 0

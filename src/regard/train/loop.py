@@ -6,6 +6,7 @@ weights, optimiser, random numbers, running mean and the place in the data are a
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import threading
@@ -75,11 +76,32 @@ def train(
 
     Ctrl-C ends the step under way, saves, and raises KeyboardInterrupt; a second one does not wait.
     """
-    trainer = Trainer(model, batches, objective, measure, config, run, report)
-    with run.locked(), trainer.deferring_interrupts():
-        if resume:
-            trainer.load()
-        return trainer.go()
+    with run.locked(), repeatable(config.deterministic):
+        trainer = Trainer(model, batches, objective, measure, config, run, report)
+        with trainer.deferring_interrupts():
+            if resume:
+                trainer.load()
+            if config.compile:
+                model.compile()  # in place: the names of the weights stay
+            return trainer.go()
+
+
+@contextmanager
+def repeatable(wanted: bool) -> Iterator[None]:
+    """If wanted, refuse operations whose result depends on the order in which threads finish."""
+    if not wanted:
+        yield
+        return
+    # cuBLAS is repeatable only with a workspace of its own, which it must find set when it starts.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0])
+        torch.backends.cudnn.benchmark = before[1]
 
 
 class Trainer:

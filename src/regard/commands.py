@@ -1,0 +1,267 @@
+"""The verbs on runs, as they are typed: train, evaluate, predict, look, compare."""
+
+from __future__ import annotations
+
+import json as encoder
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from regard.errors import UserError
+from regard.tasks import TASKS, find
+from regard.tasks.recipe import Recipe, choose_recipe, recipes
+
+if TYPE_CHECKING:
+    from regard.tasks.run import Run
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+
+def train_for(args: Sequence[str]) -> Callable[..., None]:
+    """The command `train` with the flags of the task and the defaults of the recipe in `args`."""
+    from tyro.conf import arg
+
+    name = next((word for word in args if not word.startswith("-")), None)
+    if name is None or name not in TASKS:
+        if name is None and not {"-h", "--help"} & set(args):
+            raise UserError(
+                f"train what? there are {', '.join(TASKS)}: regard train {first_task()}"
+            )
+        if name is not None:
+            find(name)  # says which was meant
+        vars(choose_a_task)["description"] = overview_of_tasks()
+        return choose_a_task
+    entry = find(name)
+    kind = entry.load_config()
+    chosen: Recipe | None = None
+    if "--resume" in args:
+        from regard.runs import RunFolder
+
+        path = value_of(args, "--out")
+        if path is None:
+            raise UserError("--resume needs the run to go on with: --out runs/…")
+        default = RunFolder.open(Path(path)).config(kind)
+    else:
+        chosen = choose_recipe(name, value_of(args, "--recipe"), value_of(args, "--data"))
+        default = chosen.config(kind)
+
+    def train(
+        task: str,
+        config: Any,
+        recipe: str | None = None,
+        epochs: int | None = None,
+        out: Path | None = None,
+        resume: bool = False,
+        device: Device = "auto",
+        quiet: bool = False,
+        tensorboard: bool = False,
+        report: bool = True,
+    ) -> None:
+        """Train.
+
+        Args:
+            task: what to learn.
+            config: everything that decides the run.
+            recipe: a recipe by name, or a file.toml; by default the one made for the data.
+            epochs: passes over the data; the same as --train.epochs.
+            out: folder of the run; by default runs/TASK-DATA-NNN.
+            resume: go on with the run in --out, exactly where it was.
+            device: where to train; auto takes a GPU if there is one.
+            quiet: say nothing but errors.
+            tensorboard: write the figures for TensorBoard too, into the run.
+            report: write report.html at the end.
+        """
+        from regard.config import change
+        from regard.tasks.report import write_curves
+        from regard.tasks.run import load
+        from regard.tasks.session import Session
+
+        if epochs is not None:
+            config = change(config, {"train.epochs": epochs})
+        session = Session(entry.load(), config, chosen, quiet=quiet, tensorboard=tensorboard)
+        folder = session.go(out=out, resume=resume, device=device)
+        write_curves(folder)
+        run = load(folder.path, device=device)
+        best = run.evaluate("validation")
+        session.say(run.task.summary(best, "validation"))
+        if report:
+            session.say(f"report: {run.report('validation')}")
+        session.say(f"next: regard evaluate {folder.path}    regard look {folder.path} test:0")
+
+    train.__annotations__["config"] = Annotated[kind, arg(name="")]
+    vars(train)["description"] = (
+        f"{entry.summary}\n\nDefaults below are those of the recipe {chosen.name}: "
+        f"{chosen.about.words}."
+        if chosen
+        else entry.summary
+    )
+    return with_default(train, "config", default)
+
+
+def with_default(function: Callable[..., None], name: str, value: Any) -> Callable[..., None]:
+    """The same function with a default for one of its arguments, for tyro to read."""
+    import inspect
+
+    signature = inspect.signature(function)
+    parameters = [
+        parameter.replace(default=value) if parameter.name == name else parameter
+        for parameter in signature.parameters.values()
+    ]
+    vars(function)["__signature__"] = signature.replace(parameters=parameters)
+    return function
+
+
+def choose_a_task() -> None:
+    """Only `regard train --help` comes here, since every other use names a task."""
+
+
+def first_task() -> str:
+    return next(iter(TASKS))
+
+
+def value_of(args: Sequence[str], flag: str) -> str | None:
+    """What stands after a flag, before anything is parsed."""
+    for at, word in enumerate(args):
+        if word == flag and at + 1 < len(args):
+            return args[at + 1]
+        if word.startswith(f"{flag}="):
+            return word.removeprefix(f"{flag}=")
+    return None
+
+
+def overview_of_tasks() -> str:
+    """Tasks and their recipes, for `regard train --help`."""
+    lines = [
+        "Train a model: regard train TASK, and regard train TASK --help for all its flags.",
+        "",
+    ]
+    for name, entry in TASKS.items():
+        lines.append(f"{name}: {entry.summary}")
+        for recipe, read in recipes(name).items():
+            lines.append(f"  --recipe {recipe:<16} {read.about.words}")
+    return "\n".join(lines)
+
+
+def evaluate(
+    run: Path,
+    data: str | None = None,
+    split: str = "test",
+    device: Device = "auto",
+    json: bool = False,
+) -> None:
+    """Measure a run.
+
+    Args:
+        run: folder of the run.
+        data: other data than it was trained on, with the same classes.
+        split: train, validation or test.
+        device: where to run it.
+        json: print the figures as JSON.
+    """
+    from regard.tasks.report import write_curves
+    from regard.tasks.run import load
+
+    found = load(run, device=device)
+    judged = found.evaluate(split, data=data)
+    if json:
+        print(encoder.dumps(judged.to_values(), indent=1))
+        return
+    print(found.task.summary(judged, split if data is None else f"{data}, {split}"))
+    compare_with_recipe(found, judged, split, data)
+    if data is None:
+        write_curves(found.folder)
+        print(f"report: {found.report(split)}")
+
+
+def compare_with_recipe(run: Run, judged: Any, split: str, data: str | None) -> None:
+    """If the run follows a recipe that promises a figure on test, say how far off it is."""
+    name = run.folder.about().get("recipe")
+    known = recipes(run.task.name)
+    if split != "test" or data is not None or name not in known or not known[name].about.expect:
+        return
+    about = known[name].about
+    got = next(iter(judged.to_values().values()))["value"]
+    print(
+        f"recipe {name} promises {about.expect:.1%} (± {about.spread:.1%}): "
+        f"{got - about.expect:+.1%}"
+    )
+
+
+def predict(run: Path, *inputs: str, device: Device = "auto", json: bool = False) -> None:
+    """Ask a run.
+
+    Args:
+        run: folder of the run.
+        inputs: files, folders of files, or rows of the run's own data such as test:3.
+        device: where to run it.
+        json: print one JSON object a line.
+    """
+    from regard.tasks.run import load
+
+    if not inputs:
+        raise UserError(f"predict what? regard predict {run} FILE…, or a row such as test:0")
+    for answer in load(run, device=device).predict(*inputs):
+        print(encoder.dumps(answer.to_values(), ensure_ascii=False) if json else answer)
+
+
+def look(run: Path, *inputs: str, out: Path | None = None, device: Device = "auto") -> None:
+    """See where a run looked.
+
+    Args:
+        run: folder of the run.
+        inputs: files, folders of files, or rows of the run's own data such as test:3.
+        out: .html with every layer and head to choose from, or .png, .svg, .pdf.
+        device: where to run it.
+    """
+    from regard.tasks.run import load
+
+    if not inputs:
+        raise UserError(f"look at what? regard look {run} FILE…, or a row such as test:0")
+    path = out or Path("look.html")
+    try:
+        print(f"written: {load(run, device=device).look(*inputs).write(path)}")
+    except OSError as trouble:
+        raise UserError(f"cannot write {path}: {trouble.strerror or trouble}") from None
+
+
+def compare(
+    *runs: Path,
+    task: str | None = None,
+    recipe: str | None = None,
+    data: str | None = None,
+    epochs: tuple[int, ...] = (),
+    test: bool = False,
+    out: Path = Path("compare.png"),
+    device: Device = "auto",
+) -> None:
+    """Put the curves of several runs on one figure, and say how much each knows by heart.
+
+    Args:
+        runs: folders of runs.
+        task: train this first, once for each of --epochs.
+        recipe: the recipe to train with; by default the one made for the data.
+        data: the data to train on.
+        epochs: how long to train, for example 10 30 50.
+        test: also measure on test the runs that have not been yet.
+        out: the figure, as .png, .svg or .pdf.
+        device: where to run.
+    """
+    from regard.tasks.compare import draw_comparison, rows_of, table_of
+    from regard.tasks.run import load, train
+
+    if epochs and task is None:
+        raise UserError(f"--epochs needs --task: regard compare --task {first_task()} --epochs …")
+    found = [load(run, device=device) for run in runs]
+    for count in epochs if task else ():
+        found.append(train(task or "", data=data, recipe=recipe, epochs=count, device=device))
+    if not found:
+        raise UserError("compare what? regard compare RUN RUN…, or --task with --epochs 10 30 50")
+    for run in found:
+        if test and run.evaluated("test") is None:
+            run.evaluate("test")
+    print(table_of(rows_of(found)))
+    try:
+        draw_comparison(found, out)
+    except OSError as trouble:
+        raise UserError(f"cannot write {out}: {trouble.strerror or trouble}") from None
+    print(f"written: {out}")

@@ -1,0 +1,87 @@
+"""Tasks, each one folder and one line of TASKS. Importing this imports no torch."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.tasks.run import Run, load, train
+    from regard.tasks.task import Task
+
+
+class Entry(NamedTuple):
+    """What a task is, how it is typed, and where its configuration and its parts are."""
+
+    summary: str
+    examples: Mapping[str, tuple[str, ...]]  # by command
+    config: str  # "module:class", without torch
+    target: str  # "module:Task"
+
+    def load_config(self) -> type[Any]:
+        """The class of the task's configuration."""
+        found: type[Any] = _named(self.config)
+        return found
+
+    def load(self) -> Task[Any, Any, Any]:
+        """The task itself."""
+        found: Task[Any, Any, Any] = _named(self.target)
+        return found
+
+
+TASKS: Mapping[str, Entry] = MappingProxyType(
+    {
+        "classify": Entry(
+            "tell images apart: a vision transformer on digits, CIFAR-10 or a folder of your own",
+            {
+                "train": (
+                    "regard train classify",
+                    "regard train classify --data photos/ --epochs 20",
+                    "regard train classify --recipe cifar10-small --model.width 96",
+                ),
+                "evaluate": ("regard evaluate runs/classify-digits-001",),
+                "predict": ("regard predict runs/classify-digits-001 photo.png",),
+                "look": ("regard look runs/classify-digits-001 photo.png --out look.png",),
+                "compare": (
+                    "regard compare runs/classify-digits-001 runs/classify-digits-002",
+                    "regard compare --task classify --data digits --epochs 10 30 50",
+                ),
+            },
+            "regard.tasks.classify.config:ClassifyConfig",
+            "regard.tasks.classify.task:CLASSIFY",
+        ),
+    }
+)
+
+
+def find(name: str) -> Entry:
+    """The task of this name, or a sentence that names the nearest."""
+    if name not in TASKS:
+        near = difflib.get_close_matches(name, TASKS, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TASKS)}"
+        raise UserError(f"no task {name!r}; {hint}")
+    return TASKS[name]
+
+
+def examples(command: str) -> tuple[str, ...]:
+    """How a command is typed, for every task."""
+    return tuple(line for task in TASKS.values() for line in task.examples.get(command, ()))
+
+
+def _named(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Run", "load", "train"):
+        return getattr(import_module("regard.tasks.run"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["TASKS", "Entry", "Run", "examples", "find", "load", "train"]

@@ -1,0 +1,1 @@
+"""Image classification: a vision transformer from files to a report."""

@@ -1,0 +1,185 @@
+"""Images on their way to the model: read, placed where the model is, and cut into batches."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, UInt8
+from torch import Tensor
+
+from regard.data.catalogue import read_images
+from regard.data.images import ArrayImages, Channels, Images, ImageSet, Pixels, Split
+from regard.data.store import at_size
+from regard.errors import UserError
+from regard.tasks.classify.config import ClassifyConfig
+
+AHEAD = 4  # batches decoded before they are needed, where files are read anew each time
+SHARE = 4  # data are kept on a GPU when they take at most one part in so many of what is free
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a run must know of its data to be used without them."""
+
+    data: str
+    digest: str
+    classes: tuple[str, ...]
+    size: int
+    channels: int
+    mean: tuple[float, ...]  # of the training pixels, 0 … 1, by channel
+    deviation: tuple[float, ...]
+    images: tuple[int, int, int]  # in train, validation and test
+    skipped: tuple[str, ...] = ()
+
+    def normalised(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b k y x"]:
+        """Pixels in 0 … 1 as the model wants them: with mean 0 and deviation 1 by channel."""
+        shape = (1, -1, 1, 1)
+        mean = torch.tensor(self.mean, device=images.device).view(shape)
+        return (images - mean) / torch.tensor(self.deviation, device=images.device).view(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassifyData:
+    """An image set at the size of the model, and its facts."""
+
+    images: ImageSet
+    facts: Facts
+
+    @property
+    def name(self) -> str:
+        return self.images.name
+
+    def words(self) -> str:
+        """One line: what there is."""
+        train, validation, test = self.facts.images
+        skipped = f", {len(self.facts.skipped)} unreadable left out" if self.facts.skipped else ""
+        return (
+            f"{self.name}: {train:,} images to train on, {validation:,} to choose by, {test:,} to "
+            f"test, {len(self.facts.classes)} classes, {self.facts.size} × {self.facts.size} "
+            f"pixels{skipped}"
+        )
+
+
+@dataclass(frozen=True)
+class ImageBatch:
+    """Images as they were read, and the seed of the random numbers that will vary them."""
+
+    images: UInt8[Tensor, "b k y x"]
+    labels: Int64[Tensor, "b"]
+    seed: int
+
+
+def read(config: ClassifyConfig) -> ClassifyData:
+    """The images a configuration names, at the size its model wants."""
+    found = read_images(config.data)
+    size, channels = config.model.image, own_channels(found)
+    images = at_size(found, size, channels, skip_bad=config.skip_bad)
+    for name in ("train", "validation"):
+        if not len(images[name]):
+            raise UserError(f"{images.name} has no image in {name}; training needs some")
+    mean, deviation = statistics(images.train.images)
+    return ClassifyData(
+        images,
+        Facts(
+            data=images.name,
+            digest=images.digest,
+            classes=images.classes,
+            size=size,
+            channels=channels,
+            mean=mean,
+            deviation=deviation,
+            images=(len(images.train), len(images.validation), len(images.test)),
+            skipped=images.skipped,
+        ),
+    )
+
+
+def own_channels(images: ImageSet) -> Channels:
+    pixels = images.train.images
+    return 1 if isinstance(pixels, ArrayImages) and pixels.pixels.shape[1] == 1 else 3
+
+
+def statistics(images: Images, most: int = 50_000) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of the pixels by channel, over at most so many images, evenly chosen."""
+    rows = np.arange(0, len(images), max(1, -(-len(images) // most)))
+    counts = np.zeros((images[0].shape[0], 256), np.int64)
+    for start in range(0, len(rows), 1024):
+        pixels = images.take(rows[start : start + 1024])
+        for channel in range(len(counts)):
+            counts[channel] += np.bincount(pixels[:, channel].reshape(-1), minlength=256)
+    values, shares = np.arange(256) / 255, counts / counts.sum(1, keepdims=True)
+    mean = shares @ values
+    deviation = np.sqrt(np.maximum(shares @ values**2 - mean**2, 0))
+    # A channel that never changes says nothing, and must not be divided by 0.
+    deviation = np.where(deviation < 1e-4, 1.0, deviation)
+    return tuple(map(float, mean)), tuple(map(float, deviation))
+
+
+class ImageBatches:
+    """Training images in an order that seed and epoch decide.
+
+    Where an epoch does not split into full batches, the few images left over sit it out; which
+    they are changes with the order. So every batch has one shape, which compiled and captured
+    steps need.
+    """
+
+    def __init__(self, split: Split, batch: int, seed: int, device: torch.device) -> None:
+        self.split, self.seed, self.device = split, seed, device
+        self.batch = min(batch, len(split))
+        self.labels = torch.from_numpy(split.labels).to(device)
+        self.pixels = resident(split.images, device)
+
+    def __len__(self) -> int:
+        return len(self.split) // self.batch
+
+    def epoch(self, number: int, start: int) -> Iterator[ImageBatch]:
+        order = np.random.default_rng([self.seed, number]).permutation(len(self.split))
+        groups = [order[at * self.batch :][: self.batch] for at in range(start, len(self))]
+        seeds = (batch_seed(self.seed, number, at) for at in range(start, len(self)))
+        if self.pixels is not None:
+            for rows, seed in zip(groups, seeds, strict=True):
+                chosen = torch.from_numpy(rows).to(self.device)
+                yield ImageBatch(self.pixels[chosen], self.labels[chosen], seed)
+            return
+        for rows, seed, pixels in zip(groups, seeds, self.taken(groups), strict=True):
+            images = torch.from_numpy(pixels).to(self.device, non_blocking=True)
+            yield ImageBatch(images, self.labels[torch.from_numpy(rows).to(self.device)], seed)
+
+    def taken(self, groups: list[Int64[np.ndarray, "b"]]) -> Iterator[UInt8[np.ndarray, "b k y x"]]:
+        """The pixels of each group, a few groups ahead of the one that is asked for."""
+        with ThreadPoolExecutor(AHEAD) as threads:
+            waiting = (threads.submit(self.split.images.take, rows) for rows in groups)
+            ahead = list(islice(waiting, AHEAD))
+            while ahead:
+                yield ahead.pop(0).result()
+                ahead += islice(waiting, 1)
+
+
+def batch_seed(seed: int, epoch: int, batch: int) -> int:
+    """A seed for the random numbers of one batch, the same however the run came to it."""
+    return int(np.random.SeedSequence([seed, epoch, batch]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def resident(images: Images, device: torch.device) -> UInt8[Tensor, "n k y x"] | None:
+    """All images as one tensor on the device, or None where they do not fit or are not decoded."""
+    if not isinstance(images, ArrayImages):
+        return None
+    if device.type == "cpu":
+        return shared(images.pixels)
+    if device.type == "cuda" and images.pixels.nbytes > torch.cuda.mem_get_info(device)[0] / SHARE:
+        return None
+    return shared(images.pixels).to(device)
+
+
+def shared(pixels: Pixels) -> UInt8[Tensor, "n k y x"]:
+    """An array as a tensor without a copy; pages of a mapped file are read when first used."""
+    with warnings.catch_warnings():
+        # torch warns that such an array must not be written to; nothing here does.
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(np.asarray(pixels))

@@ -1,0 +1,56 @@
+"""The task itself: which functions make a classifier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from regard.errors import UserError
+from regard.evaluate.classification import Assessment, summary
+from regard.model.config import ViTConfig
+from regard.model.vit import ViT
+from regard.tasks.classify.answers import open_pictures, predict
+from regard.tasks.classify.config import ClassifyConfig
+from regard.tasks.classify.data import ClassifyData, Facts, ImageBatches, read
+from regard.tasks.classify.learning import measure, measured, objective
+from regard.tasks.classify.views import judge, look, views
+from regard.tasks.task import Task
+
+
+def settle(config: ClassifyConfig, data: ClassifyData) -> ClassifyConfig:
+    """The model as the data want it: with their classes and channels."""
+    facts, model = data.facts, config.model
+    follows: dict[str, Any] = {"classes": len(facts.classes), "channels": facts.channels}
+    for name, value in follows.items():
+        asked, default = getattr(model, name), getattr(ViTConfig(), name)
+        if asked not in (default, value):
+            raise UserError(f"model.{name} is {asked}, and {data.name} has {value}")
+    return replace(config, model=replace(model, **follows))
+
+
+def build(config: ClassifyConfig, facts: Facts, **options: Any) -> ViT:
+    return ViT(config.model, **options)
+
+
+CLASSIFY: Task[ClassifyConfig, ClassifyData, Facts] = Task(
+    name="classify",
+    unit="images",
+    config=ClassifyConfig,
+    facts=Facts,
+    read=read,
+    settle=settle,
+    build=build,
+    batches=lambda config, data, device: ImageBatches(
+        data.images.train, config.batch, config.train.seed, device
+    ),
+    objective=objective,
+    measure=measure,
+    measured=measured,
+    judge=judge,
+    summary=lambda judged, split: f"{split}\n{summary(judged)}",
+    revive=Assessment.from_values,
+    open=open_pictures,
+    predict=predict,
+    look=look,
+    views=views,
+)

@@ -1,0 +1,271 @@
+"""What a report shows of a classifier, and where it looked at an image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.evaluate.bootstrap import Interval
+from regard.evaluate.classification import Answers, Assessment, assess, mistakes
+from regard.look.attention_figure import attention_figure
+from regard.look.document import Document, Section, packed, png_uri
+from regard.look.faithfulness import Faithfulness, faithfulness
+from regard.look.maps import ImageMaps, image_maps
+from regard.model.vit import ViT
+from regard.tasks.classify.answers import Classifier, Picture, predict
+from regard.tasks.classify.data import ClassifyData, shared
+from regard.tasks.classify.learning import scores
+from regard.tasks.task import Looked
+
+MISTAKES = 24  # shown in a report
+FAITHFUL = 64  # images on which faithfulness is measured
+STEPS = 16  # points of its curves, where there are more patches than that
+HEADS_WORDS = (
+    "What the answer read of each patch, by layer and head. Rollout multiplies all layers. "
+    "Maps are recomputed from the queries and keys of this very pass."
+)
+FAITHFUL_WORDS = (
+    "Patches are deleted, or shown, most read first; the probability of the model's own answer is "
+    "followed. An order that matters beats a random one: deletion falls sooner, insertion rises "
+    "sooner. The gain is half the sum of both areas' distances from random."
+)
+
+
+def judge(trained: Classifier, data: ClassifyData, split: str) -> Assessment:
+    """Accuracy and calibration on a split, with intervals."""
+    return assess(answers_on(trained, data, split))
+
+
+def answers_on(trained: Classifier, data: ClassifyData, split: str) -> Answers:
+    part = data.images[split]
+    if not len(part):
+        raise UserError(f"{data.name} has no image in {split}")
+    logits = torch.from_numpy(scores(trained.model, part, trained.facts, trained.device))
+    return Answers(logits.softmax(-1).numpy(), part.labels, trained.facts.classes)
+
+
+def views(
+    trained: Classifier, data: ClassifyData, split: str, judged: Assessment
+) -> list[Section]:
+    """The sections of a report that only a classifier has."""
+    values, count = judged.to_values(), len(data.images[split])
+    return [
+        {
+            "view": "figures",
+            "title": f"On {split}",
+            "words": f"{count:,} images the model was not trained on; 95% intervals.",
+            "data": {"items": headline(judged)},
+        },
+        {
+            "view": "confusion",
+            "title": "Confusions",
+            "words": "A row is what an image shows, a column what the model says.",
+            "data": {"classes": list(trained.facts.classes), "counts": values["confusion"]},
+        },
+        {
+            "view": "classes",
+            "title": "By class",
+            "words": "The share of each class that is recognised, with its bootstrap interval.",
+            "data": {
+                "rows": [
+                    {
+                        "name": row["name"],
+                        "count": row["count"],
+                        "accuracy": row["accuracy"]["value"],
+                        "low": row["accuracy"]["low"],
+                        "high": row["accuracy"]["high"],
+                    }
+                    for row in values["per_class"]
+                    if row["accuracy"] is not None
+                ]
+            },
+        },
+        {
+            "view": "calibration",
+            "title": "Calibration",
+            "words": "How often the model is right when it is so sure. The diagonal is honest.",
+            "data": values["calibration"],
+        },
+        mistakes_section(trained, data, split),
+        *faithfulness_sections(trained, data, split),
+    ]
+
+
+def headline(judged: Assessment) -> list[dict[str, Any]]:
+    def item(name: str, interval: Interval, unit: str = "%") -> dict[str, Any]:
+        return {"name": name, "unit": unit, **interval._asdict()}
+
+    items = [item("accuracy", judged.accuracy)]
+    if judged.top5 is not None:
+        items.append(item("among the first five", judged.top5))
+    items += [item("calibration error", judged.calibration.error), item("loss", judged.loss, "")]
+    return items
+
+
+def mistakes_section(trained: Classifier, data: ClassifyData, split: str) -> Section:
+    part = data.images[split]
+    rows = mistakes(answers_on(trained, data, split), MISTAKES)
+    pictures = [
+        Picture(f"{split}:{row}", part.images[row], trained.facts.classes[part.labels[row]])
+        for row in map(int, rows)
+    ]
+    return {
+        "view": "attention",
+        "title": "Most confident mistakes",
+        "words": HEADS_WORDS,
+        "data": {"items": attention_items(trained, pictures)},
+    }
+
+
+def attention_items(trained: Classifier, pictures: Sequence[Picture]) -> list[dict[str, Any]]:
+    """What the view named attention shows of each picture."""
+    if not pictures:
+        return []
+    maps, answers = maps_of(trained, pictures), predict(trained, pictures)
+    items = []
+    for at, (picture, answer) in enumerate(zip(pictures, answers, strict=True)):
+        image = shown(picture)
+        first = list(zip(answer.classes, answer.shares, strict=True))[:5]
+        items.append(
+            {
+                "image": png_uri(image),
+                "width": image.shape[1],
+                "height": image.shape[0],
+                "title": picture.name,
+                "words": f"says {answer.classes[0]} ({answer.shares[0]:.1%})"
+                + ("" if picture.truth is None else f", is {picture.truth}"),
+                "answers": [{"name": name, "share": share} for name, share in first],
+                "truth": picture.truth,
+                "heads": packed(maps.heads[at]),
+                "rollout": packed(maps.rollout[at]),
+            }
+        )
+    return items
+
+
+def maps_of(trained: Classifier, pictures: Sequence[Picture]) -> ImageMaps:
+    assert isinstance(trained.model, ViT)
+    return image_maps(trained.model, prepared(trained, pictures))
+
+
+def prepared(trained: Classifier, pictures: Sequence[Picture]) -> Float[Tensor, "b k y x"]:
+    pixels = np.stack([picture.pixels for picture in pictures])
+    return trained.facts.normalised(shared(pixels).to(trained.device).float() / 255)
+
+
+def shown(picture: Picture) -> np.ndarray[Any, Any]:
+    """The pixels as they are painted: (y x) or (y x c)."""
+    pixels = picture.pixels.transpose(1, 2, 0)
+    return pixels[..., 0] if pixels.shape[2] == 1 else pixels
+
+
+def measure_faithfulness(trained: Classifier, data: ClassifyData, split: str) -> Faithfulness:
+    """Whether deleting what was most read hurts most, on some images of a split."""
+    part = data.images[split]
+    rows = np.unique(np.linspace(0, len(part) - 1, min(FAITHFUL, len(part))).astype(np.int64))
+    pictures = [Picture(str(row), part.images[row]) for row in map(int, rows)]
+    maps = maps_of(trained, pictures)
+    last = maps.heads[:, -1].mean(1)
+    patches = last.shape[-2] * last.shape[-1]
+
+    def probability(images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b classes"]:
+        with torch.no_grad():
+            return trained.model(images).float().softmax(-1)
+
+    return faithfulness(
+        probability,
+        prepared(trained, pictures),
+        {"rollout": maps.rollout, "last layer": last},
+        steps=0 if patches <= STEPS else STEPS,
+    )
+
+
+def faithfulness_sections(trained: Classifier, data: ClassifyData, split: str) -> list[Section]:
+    found = measure_faithfulness(trained, data, split)
+    items = [
+        {"name": f"gain of {name} over random", "unit": "", **interval._asdict()}
+        for name, interval in found.gain.items()
+    ]
+    about = f"Measured on {found.images} images of {split}; above 0 is better than random."
+    charts: list[Section] = [
+        {
+            "view": "lines",
+            "title": title,
+            "words": words,
+            "data": {
+                "x": {"name": f"share of patches {verb}", "values": shares_of(found)},
+                "y": {"name": "probability of the answer", "unit": "%"},
+                "series": [
+                    {"name": name, "values": getattr(curves, kind).tolist()}
+                    for name, curves in found.curves.items()
+                ],
+            },
+        }
+        for title, kind, verb, words in (
+            ("Deletion", "deletion", "deleted", "Lower is better: what was read is missed."),
+            ("Insertion", "insertion", "shown", "Higher is better: what was read suffices."),
+        )
+    ]
+    head: Section = {
+        "view": "figures",
+        "title": "Is what was read what mattered?",
+        "words": f"{about} {FAITHFUL_WORDS}",
+        "data": {"items": items},
+    }
+    return [head, *charts]
+
+
+def shares_of(found: Faithfulness) -> list[float]:
+    shares: list[float] = next(iter(found.curves.values())).shares.tolist()
+    return shares
+
+
+def look(
+    trained: Classifier, pictures: Sequence[Picture], data: Callable[[], ClassifyData]
+) -> Looked:
+    """Where the model looked at each picture, and whether its data say that this mattered."""
+    if not pictures:
+        raise UserError("there is no image to look at")
+    sections: list[Section] = [
+        {
+            "view": "attention",
+            "title": "Where it looked",
+            "words": HEADS_WORDS,
+            "data": {"items": attention_items(trained, pictures)},
+        }
+    ]
+    try:
+        sections += faithfulness_sections(trained, data(), "validation")
+    except UserError as gone:  # the data may be on another machine
+        sections[0]["words"] += f" Faithfulness was not measured: {gone}."
+    document: Document = {
+        "title": "Where it looked",
+        "subtitle": ", ".join(picture.name for picture in pictures[:3])
+        + ("" if len(pictures) <= 3 else f" and {len(pictures) - 3} more"),
+        "sections": sections,
+    }
+
+    def draw(path: Path) -> None:
+        if len(pictures) > 1:
+            raise UserError(
+                f"{path} holds one image, and {len(pictures)} were given; "
+                "name one, or write them all to an .html"
+            )
+        maps, (answer,) = maps_of(trained, pictures), predict(trained, pictures)
+        attention_figure(
+            shown(pictures[0]),
+            maps.heads[0],
+            maps.rollout[0],
+            path,
+            title=f"{answer.classes[0]}, {answer.shares[0]:.0%}",
+            caption=pictures[0].name,
+        )
+
+    return Looked(document, draw)

@@ -1,0 +1,107 @@
+"""Several runs side by side: their curves on one figure, and what each knows by heart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.errors import UserError
+from regard.look.curves import curves_figure, gap
+from regard.tasks.report import marks
+
+if TYPE_CHECKING:
+    from regard.tasks.run import Run
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one run came to: shares of 1, or None where nobody measured."""
+
+    name: str
+    epochs: int
+    train: float | None
+    validation: float | None
+    gap: float | None  # training minus validation, both at the last epoch
+    best: float | None  # on validation, at any epoch
+    test: float | None
+    seconds: float
+
+
+def rows_of(runs: Sequence[Run]) -> list[Row]:
+    """One row a run."""
+    rows = []
+    for run in runs:
+        lines = run.metrics
+        if not lines:
+            raise UserError(f"{run.folder.path} has no metrics yet: no epoch of it is over")
+        apart = gap(lines)
+        key = next(name for name in lines[-1] if name.startswith("validation."))
+        test = marks(run.folder).get(run.folder.path.name, {})
+        rows.append(
+            Row(
+                run.folder.path.name,
+                len(lines),
+                apart.train,
+                apart.held_out,
+                apart.difference,
+                max(line[key] for line in lines if key in line),
+                next(iter(test.values()), None),
+                float(lines[-1].get("seconds", 0.0)),
+            )
+        )
+    return rows
+
+
+def table_of(rows: Sequence[Row]) -> str:
+    """The rows as text, figures in percent."""
+    head = ("run", "epochs", "train", "validation", "gap", "best", "test", "seconds")
+    body = [
+        (
+            row.name,
+            str(row.epochs),
+            *(
+                "-" if share is None else f"{share:.1%}"
+                for share in (row.train, row.validation, row.gap, row.best, row.test)
+            ),
+            f"{row.seconds:.0f}",
+        )
+        for row in rows
+    ]
+    widths = [max(len(line[at]) for line in (head, *body)) for at in range(len(head))]
+
+    def written(line: Sequence[str]) -> str:
+        first, *others = line
+        padded = (f"{word:>{wide}}" for word, wide in zip(others, widths[1:], strict=True))
+        return f"{first:<{widths[0]}}  " + "  ".join(padded)
+
+    return "\n".join(map(written, (head, *body)))
+
+
+def draw_comparison(runs: Sequence[Run], path: Path) -> None:
+    """Training and validation curves of every run, with its figure on test as a mark."""
+    names = unique([run.folder.path for run in runs])
+    measured = {}
+    for name, run in zip(names, runs, strict=True):
+        measured[name] = marks(run.folder).get(run.folder.path.name, {})
+    words = "; ".join(
+        f"{name}: {apart.difference:+.1%}"
+        for name, run in zip(names, runs, strict=True)
+        for apart in [gap(run.metrics)]
+    )
+    curves_figure(
+        {name: run.metrics for name, run in zip(names, runs, strict=True)},
+        path,
+        title=f"Train minus validation at the end: {words}",
+        marks=measured,
+    )
+
+
+def unique(paths: Sequence[Path]) -> list[str]:
+    """Names of folders, longer where two would be the same."""
+    names = [path.name for path in paths]
+    return [
+        name if names.count(name) == 1 else str(path)
+        for name, path in zip(names, paths, strict=True)
+    ]

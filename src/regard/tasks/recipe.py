@@ -1,0 +1,92 @@
+"""Recipes: TOML files with a task's configuration, and what to expect of it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from regard.config import build, parse_toml
+from regard.errors import UserError
+
+C = TypeVar("C")
+FOLDER = Path(__file__).parent / "recipes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """The head of a recipe: the table [recipe]."""
+
+    task: str
+    """What it is a recipe for."""
+    words: str = ""
+    """What it makes, in a line."""
+    command: str = ""
+    """How it is typed."""
+    hardware: str = ""
+    """What the time and the figure below were measured on."""
+    minutes: float = 0.0
+    """How long it takes there."""
+    figure: str = ""
+    """Which figure to expect."""
+    expect: float = 0.0
+    """Its value."""
+    spread: float = 0.0
+    """How far from it a single run may be."""
+    default: bool = False
+    """Whether it is taken for its data when no recipe is named."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe that was read: where it comes from, its head, and the values of a configuration."""
+
+    name: str
+    about: About
+    values: Mapping[str, Any]
+
+    def config(self, kind: type[C]) -> C:
+        """The configuration, or a sentence about the key that is wrong."""
+        return build(kind, self.values, source=self.name)
+
+
+def read_recipe(path: Path, task: str) -> Recipe:
+    """A recipe from a file of yours, or the configuration of a run."""
+    values = parse_toml(path)
+    if "run" in values:  # config.toml of a run
+        head, values = {"task": values.get("task", task)}, values["run"]
+    else:
+        head = {"task": task, **values.pop("recipe", {})}
+    about = build(About, head, source=str(path), under="recipe")
+    if about.task != task:
+        raise UserError(f"{path} is a recipe for {about.task}, not for {task}")
+    return Recipe(str(path), about, values)
+
+
+def recipes(task: str) -> dict[str, Recipe]:
+    """The recipes that come with regard, by name."""
+    found = {}
+    for path in sorted((FOLDER / task).glob("*.toml")):
+        recipe = read_recipe(path, task)
+        found[path.stem] = Recipe(path.stem, recipe.about, recipe.values)
+    return found
+
+
+def choose_recipe(task: str, name: str | None = None, data: str | None = None) -> Recipe:
+    """The recipe named, by name or path; else the one for the data; else that for your own."""
+    known = recipes(task)
+    if name is not None:
+        if name in known:
+            return known[name]
+        if name.endswith(".toml") or Path(name).is_file():
+            return read_recipe(Path(name), task)
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+        raise UserError(f"no recipe {name!r} for {task}; {hint}, or name a file.toml")
+    default = [recipe for recipe in known.values() if recipe.about.default]
+    if data is None:
+        return next(recipe for recipe in default if recipe.values.get("data"))
+    own = next(recipe for recipe in default if not recipe.values.get("data"))
+    return next((recipe for recipe in default if recipe.values.get("data") == data), own)

@@ -1,0 +1,99 @@
+"""What a run leaves to read: its curves as pictures, and one page with everything on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.config import to_values
+from regard.look.curves import curves_figure
+from regard.look.document import Document, Section, render
+from regard.runs import RunFolder
+from regard.tasks.task import Judged
+from regard.train.display import duration
+
+if TYPE_CHECKING:
+    from regard.tasks.run import Run
+
+
+def write_curves(folder: RunFolder) -> None:
+    """curves.png and curves.svg: every figure, on every split, over the epochs."""
+    lines = folder.metrics()
+    if lines:
+        name = folder.path.name
+        with folder.drafting("curves.png", "curves.svg") as paths:
+            curves_figure({name: lines}, paths, title=name, marks=marks(folder))
+
+
+def marks(folder: RunFolder) -> dict[str, dict[str, float]]:
+    """The figures on test, where they have been measured."""
+    found = folder.read_facts("evaluation-test")
+    if not found:
+        return {}
+    return {
+        folder.path.name: {
+            name: value["value"]
+            for name, value in found.items()
+            if isinstance(value, dict) and "value" in value
+        }
+    }
+
+
+def write_report(run: Run, split: str, judged: Judged) -> Path:
+    """report.html, whole or not at all."""
+    name = run.folder.path.name
+    lines = run.metrics
+    sections: list[Section] = []
+    if lines:
+        run_marks = marks(run.folder).get(name, {})
+        sections.append(
+            {
+                "view": "curves",
+                "title": "Learning",
+                "words": "Validation is solid and training dashed, both without augmentation.",
+                "data": {"runs": [{"name": name, "lines": lines, "marks": run_marks}]},
+            }
+        )
+    sections += run.task.views(run.trained, run.data, split, judged)
+    sections.append(
+        {
+            "view": "facts",
+            "title": "Configuration",
+            "words": "config.toml of the run: what it takes to make it again.",
+            "data": {"rows": config_rows(to_values(run.config))},
+        }
+    )
+    document: Document = {
+        "title": name,
+        "subtitle": f"{run.task.name} · {run.config.data}",
+        "about": about(run),
+        "sections": sections,
+    }
+    run.folder.write_text("report.html", render(document))
+    return run.folder.path / "report.html"
+
+
+def about(run: Run) -> list[list[str]]:
+    lines, facts = run.metrics, run.facts
+    size = sum(weight.numel() for weight in run.model.parameters())
+    rows = [
+        ["data", f"{run.config.data}, SHA-256 {facts.digest[:12]}…"],
+        ["parameters", f"{size:,}"],
+        ["recipe", str(run.folder.about().get("recipe", "none"))],
+        ["seed", str(run.config.train.seed)],
+        ["regard", str(run.folder.about().get("regard", "?"))],
+    ]
+    if lines:
+        rows.insert(2, ["trained", f"{len(lines)} epochs in {duration(lines[-1]['seconds'])}"])
+    return rows
+
+
+def config_rows(values: dict[str, Any], group: str = "") -> list[list[str]]:
+    """Every field with its value, grouped by the table it stands in."""
+    rows, inner = [], []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            inner += config_rows(value, f"{group}.{name}" if group else name)
+        else:
+            rows.append([name, "none" if value is None else str(value), group or "run"])
+    return rows + inner

@@ -1,0 +1,223 @@
+"""A run from Python: train one, load one, ask it, measure it, look into it.
+
+    run = rg.train("classify", data="digits", epochs=5)
+    run = rg.load("runs/classify-digits-001")
+    run.predict("photo.png"); run.evaluate("test"); run.look("photo.png")
+
+The command line calls the same functions.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.config import build, change, to_values
+from regard.errors import UserError
+from regard.runs import RunFolder
+from regard.tasks import find
+from regard.tasks.recipe import choose_recipe
+from regard.tasks.report import write_curves, write_report
+from regard.tasks.session import Session
+from regard.tasks.task import Judged, Looked, Task, Trained
+from regard.train.device import choose_device
+
+
+def train(
+    task: str,
+    *,
+    data: str | Path | None = None,
+    recipe: str | Path | None = None,
+    epochs: int | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    device: str = "auto",
+    quiet: bool = False,
+    report: bool = True,
+    **changes: Any,
+) -> Run:
+    """Train a model and return its run.
+
+    `changes` are fields of the configuration: `model={"width": 96}`, `batch=64`, or with dotted
+    names as `**{"train.optimiser.rate": 1e-3}`.
+    """
+    entry = find(task)
+    if resume:
+        if out is None:
+            raise UserError("resume needs the run to go on with: out='runs/…'")
+        config = RunFolder.open(Path(out)).config(entry.load_config())
+        chosen = None
+    else:
+        name = None if data is None else str(data)
+        chosen = choose_recipe(task, None if recipe is None else str(recipe), name)
+        config = chosen.config(entry.load_config())
+    said = dict(flattened(changes))
+    if data is not None:
+        said["data"] = str(data)
+    if epochs is not None:
+        said["train.epochs"] = epochs
+    session = Session(entry.load(), change(config, said), chosen, quiet=quiet)
+    folder = session.go(out=None if out is None else Path(out), resume=resume, device=device)
+    run = load(folder.path, device=device)
+    write_curves(run.folder)
+    if report:
+        run.report("validation")
+    return run
+
+
+def load(path: str | Path, *, device: str = "auto", **options: Any) -> Run:
+    """A run from its folder; `options` such as `attention=f` go to the model."""
+    return Run(RunFolder.open(Path(path)), choose_device(device), options)
+
+
+class Run:
+    """A trained model and everything that is known about it."""
+
+    def __init__(
+        self, folder: RunFolder, device: torch.device, options: Mapping[str, Any] | None = None
+    ) -> None:
+        self.folder, self.device, self.options = folder, device, dict(options or {})
+        self.task: Task[Any, Any, Any] = find(str(folder.about().get("task"))).load()
+        self.config = folder.config(self.task.config)
+
+    @cached_property
+    def facts(self) -> Any:
+        """What the run knows of its data."""
+        values = self.folder.read_facts("data")
+        if values is None:
+            raise UserError(f"{self.folder.path} has no data.json: its training never began")
+        return build(self.task.facts, values, source=str(self.folder.path / "data.json"))
+
+    @cached_property
+    def model(self) -> nn.Module:
+        """The weights that were best on validation."""
+        model = self.task.build(self.config, self.facts, **self.options)
+        weights = self.folder.read_tensors("model.safetensors")
+        path = self.folder.path / "model.safetensors"
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError as trouble:
+            first = " ".join(str(trouble).split("\n\t")[1:2]) or str(trouble)
+            raise UserError(f"{path} belongs to another configuration: {first}") from None
+        for name, weight in weights.items():
+            if weight.is_floating_point() and not weight.isfinite().all():
+                raise UserError(f"{path} is damaged: {name} holds numbers that are not finite")
+        return model.to(self.device).eval()
+
+    @cached_property
+    def data(self) -> Any:
+        """The data the run was trained on, if they are still there."""
+        data = self.task.read(self.config)
+        if data.facts.digest != self.facts.digest:
+            raise UserError(
+                f"{self.config.data} has changed since {self.folder.path} was trained on it; "
+                "name the data to use with --data"
+            )
+        return data
+
+    @property
+    def trained(self) -> Trained[Any, Any]:
+        return Trained(self.model, self.config, self.facts, self.device)
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """One line an epoch."""
+        return self.folder.metrics()
+
+    def predict(self, *inputs: Any) -> list[Any]:
+        """An answer to each input: a path, `test:3` of the run's own data, an image in memory."""
+        trained = self.trained
+        return self.task.predict(trained, self.task.open(trained, inputs, lambda: self.data))
+
+    def evaluate(self, split: str = "test", *, data: str | Path | None = None) -> Judged:
+        """The final figures on a split, kept in the run."""
+        used = self.data if data is None else self.other_data(str(data))
+        judged = self.task.judge(self.trained, used, split)
+        if data is None:
+            self.folder.write_facts(f"evaluation-{split}", judged.to_values())
+        return judged
+
+    def other_data(self, name: str) -> Any:
+        """Data of the user's choice, which must speak of the same classes."""
+        data = self.task.read(change(self.config, {"data": name}))
+        self.task.settle(self.config, data)
+        return data
+
+    def evaluated(self, split: str) -> Judged | None:
+        """What `evaluate` last said of a split."""
+        values = self.folder.read_facts(f"evaluation-{split}")
+        return None if values is None else self.task.revive(values)
+
+    def look(self, *inputs: Any) -> Look:
+        """Where the model looked; shows itself in a notebook."""
+        trained = self.trained
+        pictures = self.task.open(trained, inputs, lambda: self.data)
+        return Look(self.task.look(trained, pictures, lambda: self.data))
+
+    def report(self, split: str = "validation") -> Path:
+        """Write report.html, with the figures on a split."""
+        judged = self.evaluated(split) or self.evaluate(split)
+        return write_report(self, split, judged)
+
+    def __repr__(self) -> str:
+        lines = self.metrics
+        best = ""
+        if lines:
+            name = next((key for key in lines[-1] if key.startswith("validation.")), None)
+            if name:
+                best = f", best {name} {max(line.get(name, 0.0) for line in lines):.4f}"
+        return f"<{self.task.name} run {self.folder.path}: {len(lines)} epochs{best}>"
+
+    def _repr_html_(self) -> str:
+        curves = self.folder.path / "curves.svg"
+        picture = curves.read_text(encoding="utf-8") if curves.is_file() else ""
+        return f"<p>{html.escape(repr(self))}</p>{picture[picture.find('<svg') :]}"
+
+
+class Look:
+    """Where a model looked: written as a page or a picture, shown in a notebook."""
+
+    def __init__(self, looked: Looked) -> None:
+        self.looked = looked
+
+    def write(self, path: str | Path) -> Path:
+        """As .html with every layer and head to choose from, or as .png, .svg or .pdf."""
+        from regard.look.document import write_document
+
+        path = Path(path)
+        if path.suffix.lower() in (".html", ".htm"):
+            write_document(path, self.looked.document)
+        elif path.suffix.lower() in (".png", ".svg", ".pdf"):
+            self.looked.draw(path)
+        else:
+            raise UserError(f"{path}: a look is written as .html, .png, .svg or .pdf")
+        return path
+
+    def _repr_html_(self) -> str:
+        from regard.look.document import render
+
+        page = html.escape(render(self.looked.document), quote=True)
+        return (
+            f'<iframe srcdoc="{page}" sandbox="allow-scripts allow-downloads" '
+            'style="width:100%;height:720px;border:0"></iframe>'
+        )
+
+
+def flattened(changes: Mapping[str, Any], under: str = "") -> list[tuple[str, Any]]:
+    """Nested changes by dotted name."""
+    found: list[tuple[str, Any]] = []
+    for name, value in changes.items():
+        dotted = f"{under}{name}"
+        if isinstance(value, Mapping):
+            found += flattened(value, f"{dotted}.")
+        elif hasattr(value, "__dataclass_fields__"):
+            found += flattened(to_values(value), f"{dotted}.")
+        else:
+            found.append((dotted, value))
+    return found

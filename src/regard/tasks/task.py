@@ -1,0 +1,106 @@
+"""What differs between tasks, in one frozen value. Loop, commands and reports receive it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+from torch import nn
+
+from regard.look.document import Document, Section
+from regard.train.config import TrainConfig
+from regard.train.loop import Batches, Measure, Objective
+
+C = TypeVar("C", bound="Config")  # a task's configuration
+D = TypeVar("D", bound="Data")  # the data of a run
+F = TypeVar("F")  # what a run must know of its data when they are gone
+
+
+class Config(Protocol):
+    """What every task's configuration has; the rest is the task's own."""
+
+    @property
+    def data(self) -> str: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def model(self) -> Any: ...
+    @property
+    def train(self) -> TrainConfig: ...
+
+
+class Data(Protocol):
+    """Data that were read, with what a run writes down about them."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def facts(self) -> Any: ...
+    def words(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Trained(Generic[C, F]):
+    """A model with everything it needs to answer: what predicting and looking start from."""
+
+    model: nn.Module
+    config: C
+    facts: F
+    device: torch.device
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Where a model looked: a document for the browser, and a way to draw it for paper."""
+
+    document: Document
+    draw: Callable[[Path], None]
+
+
+class Judged(Protocol):
+    """The figures of a model on a split, the deciding one first."""
+
+    def to_values(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Task(Generic[C, D, F]):
+    """One task. Every part is a plain function, so that each can be read and tested alone."""
+
+    name: str
+    unit: str  # what is counted: images, sentences, tokens
+    config: type[C]
+    facts: type[F]
+
+    read: Callable[[C], D]
+    """The data a configuration names."""
+    settle: Callable[[C, D], C]
+    """The configuration with what the data decide filled in: sizes, classes."""
+    build: Callable[..., nn.Module]
+    """`(config, facts, **options)`: the model, with its first weights."""
+    batches: Callable[[C, D, torch.device], Batches]
+    """Training data on their way to the device."""
+    objective: Callable[[C, F], Objective]
+    """The summed loss of a batch."""
+    measure: Callable[[C, D, torch.device], Measure]
+    """Figures after each epoch, named `split.figure`, the deciding one first."""
+    measured: Callable[[D], int]
+    """How many items that looks at."""
+
+    judge: Callable[[Trained[C, F], D, str], Judged]
+    """`(trained, data, split)`: the final figures, with intervals."""
+    summary: Callable[[Any, str], str]
+    """The figures of a judgement on a split, as lines for a terminal."""
+    revive: Callable[[dict[str, Any]], Judged]
+    """A judgement from its `to_values`."""
+    open: Callable[[Trained[C, F], Sequence[Any], Callable[[], D]], Sequence[Any]]
+    """What a user names (a path, `test:3`) or passes, as inputs of the model."""
+    predict: Callable[[Trained[C, F], Sequence[Any]], list[Any]]
+    """An answer to each opened input, which prints as one line and has `to_values`."""
+    look: Callable[[Trained[C, F], Sequence[Any], Callable[[], D]], Looked]
+    """Where the model looked, for opened inputs."""
+    views: Callable[[Trained[C, F], D, str, Any], list[Section]]
+    """`(trained, data, split, judged)`: the sections of the report that are the task's own."""

@@ -1,0 +1,130 @@
+"""What a person sees while a model trains: a live bar on a terminal, a line an epoch elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from regard.train.loop import Progress, Report
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+REFRESH = 0.1  # seconds between two states of the bar
+
+
+@contextmanager
+def display(
+    console: Console,
+    say: Callable[[str], None],
+    *,
+    epochs: int,
+    steps: int,
+    unit: str,
+    memory: Callable[[], int | None],
+) -> Iterator[Report]:
+    """Gives the function to call with the progress of a run of so many epochs and steps.
+
+    The bar is drawn on `console` if that is a terminal; `say` gets a line for every epoch.
+    """
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bars
+
+    live = Bars(
+        TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}"),
+        BarColumn(),
+        TextColumn("{task.fields[words]}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    bar = live.add_task("", total=steps, epoch=1, epochs=epochs, words="")
+    pace = Pace()
+    shown, lines = 0.0, 0
+
+    def report(at: Progress) -> None:
+        nonlocal shown, lines
+        pace.saw(at)
+        if at.lines > lines:  # an epoch is over
+            lines = at.lines
+            words = [f"epoch {at.epoch:>{len(str(epochs))}} of {epochs}"]
+            words += [f"{name.replace('.', ' ')} {written(name, x)}" for name, x in few(at.figures)]
+            words += [f"{pace.items_a_second:,.0f} {unit}/s"] if pace.items_a_second else []
+            if at.best_epoch == at.epoch - 1:
+                words.append("best so far")
+            say("  ".join(words))
+        now = time.monotonic()
+        if now - shown < REFRESH and at.step < steps:
+            return
+        shown = now
+        loss = f"loss {at.loss / at.items:.3f}" if at.items else ""
+        figures = [
+            f"{name.replace('.', ' ')} {written(name, x)}" for name, x in few(at.figures)[:1]
+        ]
+        parts = [loss, *figures, f"{pace.items_a_second:,.0f} {unit}/s"]
+        parts += [f"{duration(pace.left(at, steps))} left"]
+        parts += [f"{held / 2**30:.1f} GB"] if (held := memory()) else []
+        epoch = min(at.epoch + 1, epochs)
+        live.update(bar, completed=at.step, epoch=epoch, words="  ".join(filter(None, parts)))
+
+    with live:
+        yield report
+
+
+def few(figures: dict[str, float]) -> list[tuple[str, float]]:
+    """The figures worth a place in a line: those of the deciding kind, by split."""
+    first = next(iter(figures), "")
+    kind = first.partition(".")[2] or first
+    return [(name, x) for name, x in figures.items() if name.endswith(kind)]
+
+
+def written(name: str, x: float) -> str:
+    return f"{x:.1%}" if name.endswith("accuracy") else f"{x:.3f}"
+
+
+class Pace:
+    """How fast a run goes: over the last steps, measuring between epochs left out."""
+
+    def __init__(self) -> None:
+        self.started: tuple[float, int] | None = None  # seconds and step when it was first seen
+        self.epoch: tuple[int, float, float] = (-1, 0.0, 0.0)
+        self.items_a_second = 0.0
+
+    def saw(self, at: Progress) -> None:
+        if self.started is None:
+            self.started = (at.seconds, at.step)
+        if at.epoch != self.epoch[0]:
+            self.epoch = (at.epoch, at.seconds, at.items)
+        _, since, items = self.epoch
+        if at.items > items and at.seconds > since:
+            self.items_a_second = (at.items - items) / (at.seconds - since)
+
+    def left(self, at: Progress, steps: int) -> float | None:
+        """Seconds to the end, at the pace of this sitting, measuring included."""
+        if self.started is None or at.step <= self.started[1]:
+            return None
+        return (at.seconds - self.started[0]) / (at.step - self.started[1]) * (steps - at.step)
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as a person says them."""
+    if seconds is None:
+        return "?"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def resident_memory() -> int | None:
+    """The most memory this process has held, in bytes, where the system tells."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
