@@ -16,7 +16,18 @@ STAGES = (
     {"evaluate"},
     {"look"},
     {"tasks"},
-    {"cli", "commands", "studio", "lab", "bench", "demo", "doctor", "data_command", "count", "__main__"},
+    {
+        "cli",
+        "commands",
+        "studio",
+        "lab",
+        "bench",
+        "demo",
+        "doctor",
+        "data_command",
+        "count",
+        "__main__",
+    },
 )
 RANK = {name: rank for rank, names in enumerate(STAGES, start=1) for name in names}
 END = len(STAGES)

@@ -85,6 +85,7 @@ def test_only_matrices_decay_and_every_parameter_moves_once():
             "bias": relative_bias(2, 3),
             "linear": nn.Linear(8, 8),
             "norm": nn.LayerNorm(8),
+            "stem": nn.Conv2d(3, 8, 3),
             "head": nn.Linear(8, 7, bias=False),
         }
     )
@@ -95,16 +96,18 @@ def test_only_matrices_decay_and_every_parameter_moves_once():
     groups = {kind: set(named) for kind, named in parameter_groups(model).items()}
     assert groups == {
         "matrices": {"linear.weight"},
+        "kernels": {"stem.weight"},
         "tables": {"words.table.weight", "place.table", "bias.table"},
-        "vectors": {"linear.bias", "norm.weight", "norm.bias"},
+        "vectors": {"linear.bias", "norm.weight", "norm.bias", "stem.bias"},
     }
 
 
+@pytest.mark.parametrize("stem", ["patch", "conv"])
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
-def test_an_optimiser_learns_and_goes_on_exactly_from_packed_state(kind):
+def test_an_optimiser_learns_and_goes_on_exactly_from_packed_state(kind, stem):
     def start() -> tuple[ViT, object]:
         torch.manual_seed(0)
-        model = ViT(ViTConfig(width=16, layers=1, heads=2, image=8, classes=3))
+        model = ViT(ViTConfig(width=16, layers=1, heads=2, image=8, classes=3, stem=stem))
         return model, make_optimiser(model, OptimiserConfig(kind, rate=1e-2))
 
     images, labels = torch.randn(12, 3, 8, 8), torch.arange(12) % 3

@@ -1,4 +1,4 @@
-"""Draw every picture of the docs again: `python docs/pictures/make.py`, about ten seconds.
+"""Draw every picture of the docs again: `python docs/pictures/make.py`, about a minute.
 
 Nothing here is drawn by hand: each cell and each curve comes from a call of regard.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,7 +17,6 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from rich.console import Console
 
 import regard as rg
 from regard import demo
@@ -32,6 +32,7 @@ from regard.look.figures import (
     broken,
     mask_gallery,
 )
+from regard.tasks.classify import demo as classify_demo
 
 HERE = Path(__file__).parent
 LEFT = 0.28  # inches of margin
@@ -46,8 +47,10 @@ def masks(path: Path) -> Figure:
 
 
 def attention(path: Path) -> Figure:
-    """Where a small ViT looked, after the training of `regard demo`."""
-    return demo.show_learning(Console(quiet=True), path, seed=0, steps=150)
+    """Where a small ViT looked at digits it had never seen: the picture of `regard demo`."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = rg.train("classify", data="digits", root=folder, quiet=True, report=False)
+        return classify_demo.draw(run, classify_demo.one_of_each(run), path)
 
 
 def seam(path: Path) -> Figure:

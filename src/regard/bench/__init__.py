@@ -6,7 +6,11 @@ from typing import Literal
 
 from regard.errors import UserError
 
-BENCHES = {"attention": "regard.bench.attention", "watch": "regard.bench.watch"}
+BENCHES = {
+    "attention": "regard.bench.attention",
+    "watch": "regard.bench.watch",
+    "training": "regard.bench.training",
+}
 
 
 def bench(

@@ -31,11 +31,13 @@ def interleave(
     *,
     rounds: int = 9,
     seconds: float = 0.02,
+    settle: bool = True,
 ) -> dict[str, Timing]:
     """Time every contender once a round, each turn at least `seconds` long.
 
     Rounds start with another contender in turn, and each turn with a call that is not timed, so
-    that nobody always pays for what the one before it left in caches and memory.
+    that nobody always pays for what the one before it left in caches and memory. Calls so long
+    that this is nothing beside them need not `settle`.
     """
     repeats = {}
     for name, run in contenders.items():
@@ -47,7 +49,8 @@ def interleave(
     for first in range(rounds):
         for at in range(len(names)):
             name = names[(first + at) % len(names)]
-            contenders[name]()
+            if settle:
+                contenders[name]()
             turns[name].append(_turn(contenders[name], repeats[name], device))
     return {name: _timing(seen) for name, seen in turns.items()}
 

@@ -6,7 +6,9 @@ pyplot, so nothing opens a window and nothing stays behind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ import matplotlib
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, fontManager, get_font
 from matplotlib.patches import Rectangle
 from PIL import Image
 
@@ -37,8 +41,18 @@ STYLE: Any = {  # Any: matplotlib types its keys one by one
     "axes.linewidth": 0.6,
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
+    "text.parse_math": False,  # a dollar in a name is a dollar
+    "svg.hashsalt": "regard",  # the same picture is the same file
 }
 MONO = "DejaVu Sans Mono"
+# Where letters come from that DejaVu Sans lacks: fonts of the usual systems, by their names.
+OTHER_LETTERS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "WenQuanYi Micro Hei"),
+    *("PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo", "Arial Unicode MS"),
+    *("Microsoft YaHei", "SimHei", "MS Gothic", "Malgun Gothic", "Nirmala UI"),
+    *("Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Thai", "Noto Emoji"),
+)
+DATES = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # left out, for the same reason
 
 
 def mask_gallery(
@@ -180,18 +194,39 @@ def draw_scale(axes: Axes, greatest: float) -> None:
         axes.text(1.6, share, words, va=va, fontsize=7.5, color=MUTED)
 
 
+@contextmanager
+def drawing(*words: str) -> Iterator[None]:
+    """Draw in this style, and `words` in letters of another font where DejaVu Sans has none."""
+    letters = get_font(findfont("DejaVu Sans")).get_charmap()
+    fonts = ["DejaVu Sans"]
+    if any(ord(letter) not in letters for letter in "".join(words) if letter.isprintable()):
+        installed = {font.name for font in fontManager.ttflist}
+        fonts += [name for name in OTHER_LETTERS if name in installed]
+    with matplotlib.rc_context({**STYLE, "font.family": fonts}), warnings.catch_warnings():
+        # A letter that no font has is drawn as a box: the picture says it, and says where.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def inches(words: str, **font: Any) -> float:
+    """How wide words are."""
+    page = Figure(dpi=100)
+    FigureCanvasAgg(page)  # what measures text
+    return page.text(0, 0, words, **font).get_window_extent().width / 100
+
+
 class Page:
     """A figure measured in inches from its top left corner."""
 
-    def __init__(self, height: float) -> None:
-        self.height = height
-        self.figure = Figure((WIDTH, height))
+    def __init__(self, height: float, width: float = WIDTH) -> None:
+        self.height, self.width = height, width
+        self.figure = Figure((width, height))
 
     def axes(self, x: float, y: float, width: float, height: float) -> Axes:
         """A frame without ticks."""
         low = self.height - y - height
         return self.figure.add_axes(
-            (x / WIDTH, low / self.height, width / WIDTH, height / self.height),
+            (x / self.width, low / self.height, width / self.width, height / self.height),
             xticks=(),
             yticks=(),
         )
@@ -199,7 +234,7 @@ class Page:
     def words(self, x: float, y: float, words: str, **options: Any) -> None:
         """Text whose top left is at (x, y), unless options say otherwise."""
         options = {"color": MUTED, "va": "top", "linespacing": 1.4, **options}
-        self.figure.text(x / WIDTH, 1 - y / self.height, words, **options)
+        self.figure.text(x / self.width, 1 - y / self.height, words, **options)
 
     def title(self, x: float, words: str) -> None:
         self.words(x, 0.2, words, fontsize=13, weight="bold", color=INK)
@@ -209,21 +244,25 @@ class Page:
         x = right - 0.83 * len(colours) + 0.16
         for words, colour in colours.items():
             low = self.height - y - 0.12
-            box = (x / WIDTH, low / self.height, 0.12 / WIDTH, 0.12 / self.height)
+            box = (x / self.width, low / self.height, 0.12 / self.width, 0.12 / self.height)
             self.figure.add_artist(
                 Rectangle(box[:2], *box[2:], color=colour, transform=self.figure.transFigure)
             )
             self.words(x + 0.17, y, words)
             x += 0.83
 
-    def saved(self, path: Path) -> Figure:
-        """Write the picture in the format its name ends with."""
-        if path.suffix.lower() != ".png":
-            self.figure.savefig(path)
-            return self.figure
-        # 256 colours are plenty for one hue, and a third of the size.
-        canvas = BytesIO()
-        self.figure.savefig(canvas, format="png", dpi=DOTS)
-        picture = Image.open(canvas).convert("RGB").quantize(256)
-        picture.save(path, optimize=True, dpi=(DOTS, DOTS))
+    def saved(self, path: Path | Sequence[Path], *, colours: int | None = 256) -> Figure:
+        """Write the picture, or each of several, in the format its name ends with.
+
+        A PNG keeps so many colours: 256 are plenty for one hue, and a third of the size.
+        """
+        for each in [path] if isinstance(path, Path) else path:
+            if each.suffix.lower() != ".png":
+                self.figure.savefig(each, dpi=DOTS, metadata=DATES.get(each.suffix.lower()))
+                continue
+            canvas = BytesIO()
+            self.figure.savefig(canvas, format="png", dpi=DOTS)
+            picture = Image.open(canvas).convert("RGB")
+            picture = picture if colours is None else picture.quantize(colours)
+            picture.save(each, optimize=True, dpi=(DOTS, DOTS))
         return self.figure

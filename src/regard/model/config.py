@@ -78,6 +78,10 @@ class ViTConfig(StackConfig):
     """Side of the training images, in pixels; other sizes work at test time."""
     patch: int = 4
     """Side of a patch, in pixels."""
+    stem: Literal["patch", "conv"] = "patch"
+    """Tokens from patches cut out and projected, or from two small convolutions."""
+    normalise_patches: bool = False
+    """Whether each patch's pixels pass a LayerNorm before they are projected."""
     channels: int = 3
     """Colours of a pixel."""
     classes: int = 10
@@ -86,6 +90,8 @@ class ViTConfig(StackConfig):
     """Read the answer off a class token, or off the mean of the patches."""
     place: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
     """How patches know where they are on the grid."""
+    head: tuple[int, ...] = ()
+    """Hidden widths between the pooled token and the classes; none is one linear layer."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,6 +104,13 @@ class ViTConfig(StackConfig):
                 f"image={self.image} does not split into patches of patch={self.patch}; "
                 f"nearest images are {low} and {low + self.patch}"
             )
+        if self.normalise_patches and self.stem != "patch":
+            raise ValueError(
+                f"normalise_patches=True works on patches that are cut out, and stem={self.stem!r} "
+                "cuts none"
+            )
+        if not all(type(width) is int and width >= 1 for width in self.head):
+            raise ValueError(f"head={self.head}: hidden widths are whole numbers of at least 1")
         if self.place == "rotary" and self.width // self.heads % 4:
             raise ValueError(
                 f"place='rotary' turns rows and columns in pairs, so width={self.width} over "

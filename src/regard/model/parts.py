@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -59,22 +60,70 @@ class StochasticDepth(nn.Module):
 
 
 class PatchEmbed(nn.Module):
-    """Cut an image into patches, row by row, and project each to the model's width."""
+    """Cut an image into patches, row by row, and project each to the model's width.
 
-    def __init__(self, patch: int, channels: int, width: int) -> None:
+    With `normalise`, each patch first passes a LayerNorm of its own: a token then says what
+    its pixels do around their mean, not how bright the light was.
+    """
+
+    def __init__(
+        self,
+        patch: int,
+        channels: int,
+        width: int,
+        *,
+        normalise: bool = False,
+        eps: float = 1e-5,
+    ) -> None:
         super().__init__()
-        self.patch = patch
-        self.project = nn.Linear(channels * patch * patch, width)
+        self.patch, pixels = patch, channels * patch * patch
+        self.norm = nn.LayerNorm(pixels, eps=eps) if normalise else nn.Identity()
+        self.project = nn.Linear(pixels, width)
 
     def forward(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b n c"]:
         p = self.patch
-        height, width = images.shape[-2:]
-        if height % p or width % p or not height or not width:
-            raise ValueError(
-                f"an image of {height} × {width} pixels does not split into patches of {p} × {p}"
-            )
+        _check_splits(images, p)
         cut = images.unflatten(-1, (-1, p)).unflatten(-3, (-1, p))  # b k rows p columns p
-        return self.project(cut.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2))
+        pixels = cut.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)  # b n (k p p)
+        return self.project(self.norm(pixels))
+
+
+class ConvStem(nn.Module):
+    """Two convolutions that end on the same grid as patches would, row by row.
+
+    Cut patches cannot share an edge, and one matrix cannot bend: two overlapping convolutions
+    with a non-linearity between give tokens that already know edges (Xiao et al. 2021). Two are
+    the fewest that can; all other reading across the image is left to attention.
+    """
+
+    def __init__(self, patch: int, channels: int, width: int, *, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.patch = patch
+        # Most pixels are dropped early, where channels are few: a stride of 2 if the patch has
+        # one to give. The second stride completes the patch, and is 1 for a patch of 2 or 1.
+        first = 2 if patch % 2 == 0 else 1
+        between = max(1, width // 2)
+        self.conv = _conv(channels, between, first)
+        # Not a BatchNorm, through which an image would change with its neighbours in the batch;
+        # and over the channels of each place alone, so that a token still sees its place alone.
+        self.norm = nn.LayerNorm(between, eps=eps)
+        self.project = _conv(between, width, patch // first)
+
+    def forward(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b n c"]:
+        _check_splits(images, self.patch)
+        seen = self.conv(images).movedim(1, -1)  # b y x c, where the norm wants the channels
+        hidden = F.gelu(self.norm(seen)).movedim(-1, 1)
+        return self.project(hidden).flatten(2).mT
+
+
+def make_head(width: int, hidden: Sequence[int], classes: int) -> nn.Module:
+    """From one vector to the scores of the classes: linear layers with GELU between."""
+    if not hidden:
+        return nn.Linear(width, classes)
+    layers: list[nn.Module] = []
+    for wide, next_wide in pairwise((width, *hidden)):
+        layers += [nn.Linear(wide, next_wide), nn.GELU()]
+    return nn.Sequential(*layers, nn.Linear(hidden[-1], classes))
 
 
 class TokenEmbed(nn.Module):
@@ -90,14 +139,14 @@ class TokenEmbed(nn.Module):
 
 
 def initialise(model: nn.Module, how: Literal["modern", "2017"], layers: int) -> None:
-    """Give every linear layer and embedding its first weights.
+    """Give every linear layer, convolution and embedding its first weights.
 
     "2017" draws linear weights from Xavier's uniform and embeddings with variance 1 / width.
     "modern" draws all from a normal of 0.02 cut at two deviations, and shrinks what is added to
     the residual stream by √(2 · layers), so that depth does not change its size at the start.
     """
     for name, module in model.named_modules():
-        if isinstance(module, nn.Linear):
+        if isinstance(module, (nn.Linear, nn.Conv2d)):
             if how == "2017":
                 nn.init.xavier_uniform_(module.weight)
             else:
@@ -109,3 +158,21 @@ def initialise(model: nn.Module, how: Literal["modern", "2017"], layers: int) ->
         elif isinstance(module, nn.Embedding):
             std = module.embedding_dim**-0.5 if how == "2017" else 0.02
             nn.init.normal_(module.weight, std=std)
+
+
+def _check_splits(images: Tensor, patch: int) -> None:
+    height, width = images.shape[-2:]
+    if height % patch or width % patch or not height or not width:
+        raise ValueError(
+            f"an image of {height} × {width} pixels does not split into patches of "
+            f"{patch} × {patch}"
+        )
+
+
+def _conv(inside: int, outside: int, stride: int) -> nn.Conv2d:
+    """A convolution that divides the image's sides by `stride` exactly, and skips no pixel.
+
+    A kernel one wider than its stride overlaps the next by a pixel; 3 is the smallest that looks
+    around. With one row of zeros around, n rows give ⌊(n + 2 − kernel) / stride⌋ + 1 = n / stride.
+    """
+    return nn.Conv2d(inside, outside, max(3, stride + 1), stride, padding=1)

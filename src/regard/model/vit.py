@@ -13,7 +13,7 @@ from regard.attention import Mask, Place, attend_fused, learned_2d, rotary_2d, s
 from regard.attention.heads import Attention
 from regard.model.block import stack
 from regard.model.config import ViTConfig
-from regard.model.parts import NORMS, PatchEmbed, initialise
+from regard.model.parts import NORMS, ConvStem, PatchEmbed, initialise, make_head
 
 
 class ViT(nn.Module):
@@ -26,7 +26,7 @@ class ViT(nn.Module):
     def __init__(self, config: ViTConfig, *, attention: Attention = attend_fused) -> None:
         super().__init__()
         self.config = config
-        self.patches = PatchEmbed(config.patch, config.channels, config.width)
+        self.patches = _stem(config)
         self.class_token = (
             nn.Parameter(torch.zeros(config.width)) if config.pool == "class" else None
         )
@@ -45,7 +45,7 @@ class ViT(nn.Module):
             if config.order == "pre"  # a post-norm stack ends with a norm already
             else nn.Identity()
         )
-        self.head = nn.Linear(config.width, config.classes)
+        self.head = make_head(config.width, config.head, config.classes)
         initialise(self, config.init, config.layers)
         if self.class_token is not None:
             nn.init.normal_(self.class_token, std=0.02)
@@ -85,6 +85,13 @@ class ViT(nn.Module):
     def pool(self, tokens: Float[Tensor, "b n c"]) -> Float[Tensor, "b c"]:
         """The one vector that stands for the image."""
         return tokens.mean(1) if self.class_token is None else tokens[:, -1]
+
+
+def _stem(config: ViTConfig) -> nn.Module:
+    sizes = (config.patch, config.channels, config.width)
+    if config.stem == "conv":
+        return ConvStem(*sizes, eps=config.eps)
+    return PatchEmbed(*sizes, normalise=config.normalise_patches, eps=config.eps)
 
 
 def _place(config: ViTConfig) -> Place:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,11 +23,16 @@ class Entry(NamedTuple):
     examples: Mapping[str, tuple[str, ...]]  # by command
     config: str  # "module:class", without torch
     target: str  # "module:Task"
+    demo: str = ""  # "module:function", its part of the tour
 
     def load_config(self) -> type[Any]:
         """The class of the task's configuration."""
         found: type[Any] = _named(self.config)
         return found
+
+    def load_demo(self) -> Callable[..., Mapping[str, Path]] | None:
+        """Its part of the tour, if it has one."""
+        return _named(self.demo) if self.demo else None
 
     def load(self) -> Task[Any, Any, Any]:
         """The task itself."""
@@ -54,6 +60,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
             },
             "regard.tasks.classify.config:ClassifyConfig",
             "regard.tasks.classify.task:CLASSIFY",
+            "regard.tasks.classify.demo:demo",
         ),
     }
 )

@@ -36,13 +36,14 @@ def train(
     recipe: str | Path | None = None,
     epochs: int | None = None,
     out: str | Path | None = None,
+    root: str | Path = "runs",
     resume: bool = False,
     device: str = "auto",
     quiet: bool = False,
     report: bool = True,
     **changes: Any,
 ) -> Run:
-    """Train a model and return its run.
+    """Train a model and return its run, in the folder `out` or as a new one in `root`.
 
     `changes` are fields of the configuration: `model={"width": 96}`, `batch=64`, or with dotted
     names as `**{"train.optimiser.rate": 1e-3}`.
@@ -63,7 +64,8 @@ def train(
     if epochs is not None:
         said["train.epochs"] = epochs
     session = Session(entry.load(), change(config, said), chosen, quiet=quiet)
-    folder = session.go(out=None if out is None else Path(out), resume=resume, device=device)
+    place = None if out is None else Path(out)
+    folder = session.go(out=place, root=Path(root), resume=resume, device=device)
     run = load(folder.path, device=device)
     write_curves(run.folder)
     if report:

@@ -52,13 +52,15 @@ class Session:
         if self.folder is not None:
             self.folder.add_log(words)
 
-    def go(self, *, out: Path | None, resume: bool, device: str) -> RunFolder:
-        """Train to the end, or to Ctrl-C."""
+    def go(
+        self, *, out: Path | None, resume: bool, device: str, root: Path = Path("runs")
+    ) -> RunFolder:
+        """Train to the end, or to Ctrl-C, in the folder `out` or in a new one below `root`."""
         where = choose_device(device)
         task = self.task
         data = task.read(self.config)
         config = task.settle(self.config, data)
-        folder = self.resumed(out, config, data) if resume else self.begun(out, config, data)
+        folder = self.resumed(out, config, data) if resume else self.begun(out, root, config, data)
         self.folder, self.config = folder, config
 
         torch.manual_seed(config.train.seed)
@@ -87,10 +89,10 @@ class Session:
         self.finished(progress)
         return folder
 
-    def begun(self, out: Path | None, config: Any, data: Any) -> RunFolder:
+    def begun(self, out: Path | None, root: Path, config: Any, data: Any) -> RunFolder:
         """A new folder, with what was asked and what the data are."""
         name = f"{self.task.name}-{Path(data.name).stem or 'data'}"
-        folder = RunFolder.create(name) if out is None else RunFolder.at(out)
+        folder = RunFolder.create(name, root) if out is None else RunFolder.at(out)
         recipe = {} if self.recipe is None else {"recipe": self.recipe.name}
         folder.write_config(config, task=self.task.name, regard=__version__, **recipe)
         folder.write_facts("data", to_values(data.facts))

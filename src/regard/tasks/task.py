@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import nn
@@ -19,6 +19,7 @@ D = TypeVar("D", bound="Data")  # the data of a run
 F = TypeVar("F")  # what a run must know of its data when they are gone
 
 
+@runtime_checkable
 class Config(Protocol):
     """What every task's configuration has; the rest is the task's own."""
 
@@ -32,6 +33,7 @@ class Config(Protocol):
     def train(self) -> TrainConfig: ...
 
 
+@runtime_checkable
 class Data(Protocol):
     """Data that were read, with what a run writes down about them."""
 
@@ -60,6 +62,7 @@ class Looked:
     draw: Callable[[Path], None]
 
 
+@runtime_checkable
 class Judged(Protocol):
     """The figures of a model on a split, the deciding one first."""
 
@@ -72,8 +75,8 @@ class Task(Generic[C, D, F]):
 
     name: str
     unit: str  # what is counted: images, sentences, tokens
-    config: type[C]
-    facts: type[F]
+    config: type[Any]  # C; protocols with fields cannot be asked for subclasses
+    facts: type[Any]  # F
 
     read: Callable[[C], D]
     """The data a configuration names."""

@@ -44,10 +44,10 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig) -> Optimisers:
     groups = parameter_groups(model)
     fused = {"fused": True} if _can_fuse(model) else {}
     if config.kind == "adamw":
-        kinds = {"matrices": config.decay, "tables": 0.0, "vectors": 0.0}
+        kinds = {"matrices": config.decay, "kernels": config.decay, "tables": 0.0, "vectors": 0.0}
         parts: list[Optimizer] = []
     else:
-        kinds = {"tables": 0.0, "vectors": 0.0}
+        kinds = {"kernels": config.decay, "tables": 0.0, "vectors": 0.0}
         matrices = list(groups["matrices"].values())
         parts = (
             [Muon(matrices, lr=config.matrix_rate, weight_decay=config.decay)] if matrices else []
@@ -63,11 +63,14 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig) -> Optimisers:
 
 
 def parameter_groups(model: nn.Module) -> dict[str, dict[str, nn.Parameter]]:
-    """Matrices of linear layers; tables of vectors (embeddings, positions); everything else.
+    """Matrices of linear layers; kernels of convolutions; tables of vectors; everything else.
 
-    Only matrices decay: a table's rows are seen rarely, and norms and biases set a level.
+    Only matrices and kernels decay: a table's rows (embeddings, positions) are seen rarely, and
+    norms and biases set a level. Muon moves matrices alone.
     """
-    groups: dict[str, dict[str, nn.Parameter]] = {"matrices": {}, "tables": {}, "vectors": {}}
+    groups: dict[str, dict[str, nn.Parameter]] = {
+        kind: {} for kind in ("matrices", "kernels", "tables", "vectors")
+    }
     seen: set[int] = set()
     for name, module in model.named_modules():
         for part, parameter in module.named_parameters(recurse=False):
@@ -75,7 +78,8 @@ def parameter_groups(model: nn.Module) -> dict[str, dict[str, nn.Parameter]]:
                 continue
             seen.add(id(parameter))  # a shared parameter moves once
             table = isinstance(module, (nn.Embedding, Place))
-            kind = "vectors" if parameter.ndim < 2 else "tables" if table else "matrices"
+            large = "matrices" if parameter.ndim == 2 else "kernels"
+            kind = "vectors" if parameter.ndim < 2 else "tables" if table else large
             groups[kind][f"{name}.{part}" if name else part] = parameter
     return groups
 

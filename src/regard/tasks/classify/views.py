@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from regard.errors import UserError
@@ -51,9 +51,7 @@ def answers_on(trained: Classifier, data: ClassifyData, split: str) -> Answers:
     return Answers(logits.softmax(-1).numpy(), part.labels, trained.facts.classes)
 
 
-def views(
-    trained: Classifier, data: ClassifyData, split: str, judged: Assessment
-) -> list[Section]:
+def views(trained: Classifier, data: ClassifyData, split: str, judged: Assessment) -> list[Section]:
     """The sections of a report that only a classifier has."""
     values, count = judged.to_values(), len(data.images[split])
     return [
@@ -160,7 +158,7 @@ def prepared(trained: Classifier, pictures: Sequence[Picture]) -> Float[Tensor, 
     return trained.facts.normalised(shared(pixels).to(trained.device).float() / 255)
 
 
-def shown(picture: Picture) -> np.ndarray[Any, Any]:
+def shown(picture: Picture) -> UInt8[np.ndarray, "y x *c"]:
     """The pixels as they are painted: (y x) or (y x c)."""
     pixels = picture.pixels.transpose(1, 2, 0)
     return pixels[..., 0] if pixels.shape[2] == 1 else pixels
@@ -259,8 +257,9 @@ def look(
                 "name one, or write them all to an .html"
             )
         maps, (answer,) = maps_of(trained, pictures), predict(trained, pictures)
+        image = shown(pictures[0])
         attention_figure(
-            shown(pictures[0]),
+            image if image.ndim == 3 else np.repeat(image[..., None], 3, 2),
             maps.heads[0],
             maps.rollout[0],
             path,

@@ -1,0 +1,399 @@
+"""`regard bench training`: images a second of whole training loops, beside other libraries' ViTs.
+
+Everyone reads the same images and moves by the same AdamW, in the same arithmetic, and nobody is
+compiled. Ours runs in `regard.train.loop`, and again in the plain loop that the others run in: the
+distance between the two is what our loop costs, the state it saves at the end included. (A turn
+on a CPU is shorter than an epoch, so there the end weighs more than in life.) All vary their
+images with `regard.data.augment`, a batch at a time; the usual way, image by image in worker
+processes, would only make the others slower.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from importlib import import_module, metadata, util
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int64, UInt8
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.bench.measure import interleave, machine
+from regard.data.augment import Augment
+from regard.data.augment_config import AugmentConfig
+from regard.model import ViT, ViTConfig
+from regard.model.parts import make_head
+from regard.runs import RunFolder
+from regard.train.config import OptimiserConfig, ScheduleConfig, TrainConfig
+from regard.train.loop import Batches, train
+
+MODELS = {  # what → (configuration, batches in a turn on a CPU; a GPU goes through all images)
+    "140,618 parameters": (ViTConfig(hidden=64, bias=False, head=(64, 64)), 24),
+    "width 192, 6 layers": (ViTConfig(width=192, layers=6, heads=3), 4),
+}
+BATCHES = {"cpu": [128], "cuda": [512, 2048]}
+IMAGES = 45_000  # what CIFAR-10 leaves to train on
+OURS, OURS_PLAIN, ENCODER = "regard", "regard, plain loop", "torch.nn.TransformerEncoder"
+AUGMENT = AugmentConfig(crop=4, flip=True)
+TRAIN = TrainConfig(
+    epochs=1,
+    optimiser=OptimiserConfig(rate=1e-4),
+    schedule=ScheduleConfig(kind="constant", warmup=0.0),
+)
+
+
+def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
+    """Measure every model at every batch size, print the table, and keep it when asked."""
+    from rich.console import Console
+    from rich.progress import track
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    peers, left_out = find_peers()
+    for sentence in left_out.values():
+        console.print(sentence)
+    pixels, labels = noise(IMAGES // 5 if quick else IMAGES, device)
+    sizes = BATCHES[device.type][:1] if quick else BATCHES[device.type]
+    rows = []
+    for name, batch in track(
+        [(name, batch) for name in MODELS for batch in sizes], "measuring", transient=True
+    ):
+        config, few = MODELS[name]
+        most = max(1, few // 4 if quick else few) if device.type == "cpu" else None
+        batches = ShuffledImages(pixels, labels, batch, most)
+        seen = measure(config, batches, peers, device, rounds=3 if quick else 7)
+        rows.append({"model": name, "batch": batch, "images": batch * len(batches), **seen})
+
+    table = Table(title=f"training, images a second: {arithmetic_name(device)}, {device}")
+    for column in ("model", "batch", "who", "parameters", "images/s", "quartiles", "× time"):
+        table.add_column(column, justify="left" if column in ("model", "who") else "right")
+    for row in rows:
+        for who, rate in row["images_per_second"].items():
+            low, high = row["quartiles"][who]
+            table.add_row(
+                row["model"],
+                str(row["batch"]),
+                who,
+                f"{row['parameters'][who]:,}",
+                f"{rate:,.0f}",
+                f"{low:,.0f} … {high:,.0f}",
+                f"{row['images_per_second'][OURS] / rate:.2f}",
+            )
+        table.add_section()
+    console.print(table)
+    console.print("× time: how many times as long as regard's own loop this one takes.")
+    if out is not None:
+        path = out / f"bench-training-{device.type}.json"
+        command = f"regard bench training --device {device.type}" + (" --quick" if quick else "")
+        facts = {
+            "command": command,
+            **machine(device),
+            "dtype": arithmetic_name(device),
+            "versions": {name: version(name) for name in peers if name != ENCODER},
+            "left_out": left_out,
+            "rows": rows,
+        }
+        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        console.print(f"wrote {path}")
+
+
+def measure(
+    config: ViTConfig,
+    batches: Batches,
+    peers: Mapping[str, Peer],
+    device: torch.device,
+    rounds: int,
+) -> dict[str, Any]:
+    """Images a second of each contender in the loop it runs in, and how many parameters it has."""
+    ours = {OURS: ViT(config), OURS_PLAIN: ViT(config)}
+    models = {**ours, **{name: peer(config) for name, peer in peers.items()}}
+    parameters = {name: count(model) for name, model in models.items()}
+    contenders: dict[str, Callable[[], None]] = {}
+    for name, model in models.items():
+        model.to(device)
+        check_fair(name, model, config, parameters[OURS])
+        loop = regards_loop if name == OURS else plain_loop
+        contenders[name] = partial(loop, model, batches, device)
+    # A turn is many steps long: what the one before it left in caches is nothing beside that.
+    timings = interleave(contenders, device, rounds=rounds, seconds=0.0, settle=False)
+    images = sum(len(labels) for _, labels in batches.epoch(0, 0))
+    return {
+        "parameters": parameters,
+        "images_per_second": {name: images / seen.median for name, seen in timings.items()},
+        "quartiles": {name: [images / t.high, images / t.low] for name, t in timings.items()},
+    }
+
+
+# The loops
+
+
+def regards_loop(model: nn.Module, batches: Batches, device: torch.device) -> None:
+    """One epoch as a run of regard has it: checked, counted, written down and saved."""
+    with TemporaryDirectory(prefix="regard-bench-") as folder:
+        train(model, batches, make_objective(device), no_figures, TRAIN, RunFolder(Path(folder)))
+
+
+def plain_loop(model: nn.Module, batches: Batches, device: torch.device) -> None:
+    """One epoch as one would write it for torch: nothing but steps, and no wait until the end."""
+    objective, optimiser = make_objective(device), plain_adamw(model)
+    total = torch.zeros((), device=device)
+    model.train()
+    for batch in batches.epoch(0, 0):
+        with torch.autocast(device.type, torch.bfloat16, enabled=in_bfloat16(device)):
+            loss, items = objective(model, batch)
+        optimiser.zero_grad(set_to_none=True)
+        (loss / items).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), TRAIN.clip)
+        optimiser.step()
+        total += loss.detach()
+    if not math.isfinite(float(total)):
+        raise RuntimeError(f"the loss became {float(total)}: what was timed is no training")
+
+
+def plain_adamw(model: nn.Module) -> torch.optim.AdamW:
+    """The optimiser of `TRAIN`, with its decay on whatever is not a vector."""
+    of, parameters = TRAIN.optimiser, list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": of.decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=of.rate, betas=of.betas, fused=True)
+
+
+def make_objective(device: torch.device) -> Callable[[nn.Module, Any], tuple[Tensor, int]]:
+    """Bytes to varied and centred numbers, through the model, to a summed loss; for every loop."""
+    augment, generator = Augment(AUGMENT), torch.Generator(device).manual_seed(0)
+
+    def objective(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
+        pixels, labels = batch
+        images = augment(pixels.float() / 255, labels, generator).images
+        logits = model((images - 0.5) / 0.25)
+        return F.cross_entropy(logits.float(), labels, reduction="sum"), len(labels)
+
+    return objective
+
+
+def no_figures(model: nn.Module) -> dict[str, float]:
+    """What regard's loop is given to measure at the end of an epoch: the others do not either."""
+    return {}
+
+
+def in_bfloat16(device: torch.device) -> bool:
+    """What `precision="auto"` of regard's loop does, for the plain one."""
+    return device.type == "cuda" and torch.cuda.is_bf16_supported()
+
+
+def arithmetic_name(device: torch.device) -> str:
+    return "bfloat16" if in_bfloat16(device) else "float32"
+
+
+# The data
+
+
+class ShuffledImages:
+    """Batches of images that lie on the device, in an order that the epoch's number decides.
+
+    45,000 small images take 138 megabytes, so nobody needs to load anything along the way.
+    `most` ends an epoch after so many batches.
+    """
+
+    def __init__(
+        self,
+        pixels: UInt8[Tensor, "n k y x"],
+        labels: Int64[Tensor, "n"],
+        batch: int,
+        most: int | None = None,
+    ) -> None:
+        if len(pixels) < batch:
+            raise ValueError(f"{len(pixels)} images do not fill one batch of {batch}")
+        self.pixels, self.labels, self.batch = pixels, labels, batch
+        whole = len(pixels) // batch
+        self.count = whole if most is None else min(most, whole)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def epoch(
+        self, number: int, start: int
+    ) -> Iterator[tuple[UInt8[Tensor, "b k y x"], Int64[Tensor, "b"]]]:
+        device = self.pixels.device
+        shuffle = torch.Generator(device).manual_seed(number)
+        order = torch.randperm(len(self.pixels), generator=shuffle, device=device)
+        for rows in order.split(self.batch)[start : self.count]:
+            yield self.pixels[rows], self.labels[rows]
+
+
+def noise(
+    images: int, device: torch.device
+) -> tuple[UInt8[Tensor, "n 3 32 32"], Int64[Tensor, "n"]]:
+    """Images and labels that mean nothing: speed does not depend on what is seen."""
+    draw = torch.Generator(device).manual_seed(0)
+    shape = (images, 3, 32, 32)
+    pixels = torch.randint(256, shape, generator=draw, device=device, dtype=torch.uint8)
+    return pixels, torch.randint(10, (images,), generator=draw, device=device)
+
+
+# The others
+
+Peer = Callable[[ViTConfig], nn.Module]  # a library's nearest model to our configuration
+
+
+class Sought(NamedTuple):
+    """Where to look for a peer, and what to install where it is missing."""
+
+    find: Callable[[], Peer]
+    install: str
+
+
+def find_peers() -> tuple[dict[str, Peer], dict[str, str]]:
+    """The peers that are installed, and a sentence for each one that is not."""
+    found, left_out = {}, {}
+    for name, sought in PEERS.items():
+        try:
+            found[name] = sought.find()
+        except ImportError as absent:
+            left_out[name] = f"{name} is left out ({absent}): {sought.install}"
+    return found, left_out
+
+
+def check_fair(name: str, model: nn.Module, config: ViTConfig, wanted: int) -> None:
+    """A contender that is another model must not be timed, nor one with parts that idle."""
+    own = count(model)
+    if abs(own - wanted) > 0.03 * wanted:
+        raise RuntimeError(f"{name} has {own:,} parameters and regard {wanted:,}: not one model")
+    device = next(model.parameters()).device
+    logits = model(torch.randn(2, config.channels, config.image, config.image, device=device))
+    if logits.shape != (2, config.classes):
+        raise RuntimeError(f"{name} answers {tuple(logits.shape)}, not (2, {config.classes})")
+    logits.logsumexp(-1).sum().backward()
+    idle = [part for part, weight in model.named_parameters() if weight.grad is None]
+    if idle:
+        raise RuntimeError(f"{name} has parts that do not learn: {', '.join(idle)}")
+    model.zero_grad(set_to_none=True)
+
+
+def find_transformers() -> Peer:
+    transformers: Any = import_module("transformers")
+
+    def build(config: ViTConfig) -> nn.Module:
+        theirs = transformers.ViTConfig(
+            hidden_size=config.width,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            intermediate_size=config.hidden_width,
+            hidden_act="gelu",
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            layer_norm_eps=config.eps,
+            image_size=config.image,
+            patch_size=config.patch,
+            num_channels=config.channels,
+            num_labels=config.classes,
+            qkv_bias=config.bias,  # the one kind of bias it can leave out
+            attn_implementation="sdpa",
+        )
+        model = transformers.ViTForImageClassification(theirs)
+        model.classifier = make_head(config.width, config.head, config.classes)
+        return LogitsOf(model)
+
+    return build
+
+
+class LogitsOf(nn.Module):
+    """A model of transformers that answers with its logits alone, as the others do."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b classes"]:
+        return self.model(images).logits
+
+
+def find_vit_pytorch() -> Peer:
+    """Its ViT, read from the one file that holds it: the package as a whole needs torchvision."""
+    package = util.find_spec("vit_pytorch")
+    if package is None or package.origin is None:
+        raise ImportError("No module named 'vit_pytorch'")
+    spec = util.spec_from_file_location("vit_pytorch_vit", Path(package.origin).parent / "vit.py")
+    assert spec is not None and spec.loader is not None
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def build(config: ViTConfig) -> nn.Module:
+        model: nn.Module = module.ViT(  # its q, k and v never have biases, its other layers always
+            image_size=config.image,
+            patch_size=config.patch,
+            num_classes=config.classes,
+            dim=config.width,
+            depth=config.layers,
+            heads=config.heads,
+            dim_head=config.width // config.heads,
+            mlp_dim=config.hidden_width,
+            channels=config.channels,
+        )
+        model.mlp_head = make_head(config.width, config.head, config.classes)
+        return model
+
+    return build
+
+
+def find_torch() -> Peer:
+    return EncoderViT
+
+
+class EncoderViT(nn.Module):
+    """What one would write around `torch.nn.TransformerEncoder`."""
+
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        width, (rows, columns) = config.width, config.grid
+        self.patches = nn.Conv2d(config.channels, width, config.patch, config.patch)
+        self.class_token = nn.Parameter(torch.randn(1, 1, width) * 0.02)
+        self.place = nn.Parameter(torch.randn(1, 1 + rows * columns, width) * 0.02)
+        layer = nn.TransformerEncoderLayer(
+            width,
+            config.heads,
+            config.hidden_width,
+            dropout=0.0,
+            activation="gelu",
+            layer_norm_eps=config.eps,
+            batch_first=True,
+            norm_first=True,
+            bias=config.bias,  # which leaves the biases of its norms out as well
+        )
+        norm = nn.LayerNorm(width, eps=config.eps)
+        self.encoder = nn.TransformerEncoder(
+            layer, config.layers, norm=norm, enable_nested_tensor=False
+        )
+        self.head = make_head(width, config.head, config.classes)
+
+    def forward(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b classes"]:
+        patches = self.patches(images).flatten(2).mT  # b n c
+        x = torch.cat([self.class_token.expand(len(images), -1, -1), patches], 1)
+        return self.head(self.encoder(x + self.place)[:, 0])
+
+
+PEERS = {
+    "transformers": Sought(find_transformers, "pip install transformers"),
+    "vit-pytorch": Sought(find_vit_pytorch, "pip install --no-deps vit-pytorch einops"),
+    ENCODER: Sought(find_torch, "pip install torch"),
+}
+
+
+def count(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:  # copied beside us rather than installed
+        return None

@@ -1,0 +1,34 @@
+/** The numbers that matter, large, each with its interval; with the unit "%" shares of 1. */
+
+export function render(element, { items = [] }, { html, empty, format }) {
+  if (!items.length) return element.append(empty("There are no figures yet."));
+  element.append(html("ul", {}, items.map(figure)));
+
+  function figure({ name, value, low, high, unit = "", words }) {
+    const [plain] = format.column([value, low, high]); // as many decimals as its interval
+    const shown = unit === "" && Number.isFinite(value) ? plain : format.quantity(value, unit);
+    const [, digits, sign] = /^(.*?)(%?)$/s.exec(shown);
+    const range = format.interval(low, high, unit);
+    return html(
+      "li",
+      {},
+      html("h3", {}, name),
+      html("p", { class: "number" }, digits, sign && html("span", {}, sign)),
+      range && html("p", { class: "range" }, range),
+      range && unit === "%" && track(value, low, high),
+      words && html("p", { class: "note" }, words),
+    );
+  }
+
+  /** The interval where it lies between 0 and 100%. */
+  function track(value, low, high) {
+    const place = (share) => `${(100 * Math.min(1, Math.max(0, share))).toFixed(2)}%`;
+    const width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
+    return html(
+      "div",
+      { class: "track", "aria-hidden": "true" },
+      html("i", { style: { left: place(low), width } }),
+      html("b", { style: { left: place(value) } }),
+    );
+  }
+}

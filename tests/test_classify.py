@@ -1,0 +1,440 @@
+"""From images to a report: what a run writes, answers and shows is what it learned."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.nn import functional as F
+
+import regard as rg
+from regard.cli import main
+from regard.data.augment import Augment
+from regard.data.augment_config import AugmentConfig
+from regard.data.catalogue import read_images
+from regard.data.images import ArrayImages, FileImages, Split
+from regard.errors import UserError
+from regard.tasks.classify.config import ClassifyConfig
+from regard.tasks.classify.data import Facts, ImageBatches, batch_seed, read, statistics
+from regard.tasks.classify.learning import (
+    loss_of,
+    measure,
+    objective,
+    scores,
+    training_sample,
+)
+from regard.tasks.classify.task import CLASSIFY, settle
+from regard.train.config import TrainConfig
+
+CPU = torch.device("cpu")
+TINY = {
+    "model": {"width": 16, "layers": 2, "heads": 2, "hidden": 32},
+    "batch": 32,
+}
+FLAGS = [
+    *("--model.width", "16", "--model.layers", "2", "--model.heads", "2"),
+    *("--model.hidden", "32", "--batch", "32"),
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """One small run from Python, which all tests below only read."""
+    root = tmp_path_factory.mktemp("runs")
+    return rg.train(
+        "classify", data="digits", epochs=2, root=root, quiet=True, device="cpu", **TINY
+    )
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A folder of colour images of many sizes in two classes: reddish and bluish."""
+    draw = np.random.default_rng(3)
+    for name, channel in (("red", 0), ("blue ä", 2)):
+        folder = tmp_path / "photos" / name
+        folder.mkdir(parents=True)
+        for number in range(24):
+            size = draw.integers(20, 90, 2)
+            pixels = draw.integers(0, 90, (*size, 3), dtype=np.uint8)
+            pixels[..., channel] += 150
+            Image.fromarray(pixels).save(folder / f"{number}.png")
+    return tmp_path / "photos"
+
+
+# What a run is
+
+
+def test_a_run_folder_explains_itself(run):
+    names = {path.name for path in run.folder.path.iterdir()}
+    assert names >= {
+        *("config.toml", "data.json", "metrics.jsonl", "model.safetensors", "state", "log.txt"),
+        *("curves.png", "curves.svg", "report.html", "evaluation-validation.json"),
+    }
+    facts = json.loads((run.folder.path / "data.json").read_text(encoding="utf-8"))
+    assert facts["digest"] == read_images("digits").digest
+    assert facts["images"] == [1259, 179, 359]
+    log = (run.folder.path / "log.txt").read_text(encoding="utf-8")
+    assert "1,259 images" in log and "epoch 2 of 2" in log and "waited" in log
+    assert not [name for name in names if "draft" in name]
+
+
+def test_the_lines_of_metrics_have_both_splits(run):
+    assert [line["epoch"] for line in run.metrics] == [1, 2]
+    for line in run.metrics:
+        assert list(line)[-4:] == [
+            *("validation.accuracy", "validation.loss", "train.accuracy", "train.loss")
+        ]
+
+
+def test_a_loaded_run_is_the_one_that_was_trained(run):
+    again = rg.load(run.folder.path, device="cpu")
+    assert again.config == run.config and again.facts == run.facts
+    for (name, ours), theirs in zip(
+        run.model.state_dict().items(), again.model.state_dict().values(), strict=True
+    ):
+        assert torch.equal(ours, theirs), name
+    assert "2 epochs" in repr(again)
+    assert "<svg" in again._repr_html_()
+
+
+def test_the_best_epoch_is_the_one_that_is_kept(run):
+    best = max(line["validation.accuracy"] for line in run.metrics)
+    assert run.evaluate("validation").accuracy.value == pytest.approx(best)
+
+
+def test_figures_come_back_as_they_were_written(run):
+    judged = run.evaluate("validation")
+    assert run.evaluated("validation").to_values() == judged.to_values()
+    assert run.evaluated("train") is None
+
+
+def test_the_attention_can_be_the_users_own(run):
+    calls = []
+
+    def mine(*args, **options):
+        calls.append(1)
+        return rg.attend(*args, **options).read
+
+    other = rg.load(run.folder.path, device="cpu", attention=mine)
+    ours, theirs = run.predict("test:0")[0], other.predict("test:0")[0]
+    assert calls and ours.classes == theirs.classes
+    assert ours.shares == pytest.approx(theirs.shares, abs=1e-5)
+
+
+# Asking
+
+
+def test_a_file_an_array_and_a_row_of_the_same_image_get_the_same_answer(run, tmp_path):
+    pixels = run.data.images.test.images[5]
+    Image.fromarray(pixels[0]).save(tmp_path / "five.png")
+    floats = pixels.astype(np.float32) / 255
+    asked = (
+        *("test:5", tmp_path / "five.png", tmp_path, Image.fromarray(pixels[0])),
+        *(pixels, pixels[0], floats, torch.from_numpy(floats)),
+    )
+    answers = run.predict(*asked)
+    assert len(answers) == len(asked)
+    assert len({answer.shares for answer in answers}) == 1
+    assert answers[0].truth == run.facts.classes[run.data.images.test.labels[5]]
+    assert answers[1].truth is None
+    assert sum(answers[0].shares) == pytest.approx(1, abs=1e-5)
+    assert list(answers[0].shares) == sorted(answers[0].shares, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        (np.zeros((2, 3, 4, 5), np.uint8), "shape"),
+        (np.zeros((5, 5, 2), np.uint8), "shape"),
+        (np.zeros((5, 5), np.int32), "int32"),
+        (np.full((5, 5), 2.0), "0 … 1"),
+        (np.full((5, 5), np.nan), "0 … 1"),
+    ],
+)
+def test_what_is_no_image_is_refused(run, image, said):
+    with pytest.raises(ValueError, match=said):
+        run.predict(image)
+
+
+def test_predict_on_the_command_line(run, capsys):
+    assert main(["predict", str(run.folder.path), "test:0", "test:1", "--device", "cpu"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert main(["predict", str(run.folder.path), "test:0", "--json", "--device", "cpu"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["input"] == "digits test:0" and answer["truth"] == run.predict("test:0")[0].truth
+    assert answer["answer"] == max(answer["probabilities"], key=answer["probabilities"].get)
+
+
+# Measuring
+
+
+def test_evaluate_prints_writes_and_agrees_with_counting(run, capsys, tmp_path):
+    assert main(["evaluate", str(run.folder.path), "--json", "--device", "cpu"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    test = run.data.images.test
+    right = sum(
+        answer.classes[0] == answer.truth
+        for answer in run.predict(*(f"test:{row}" for row in range(len(test))))
+    )
+    assert values["accuracy"]["value"] == pytest.approx(right / len(test))
+    assert main(["evaluate", str(run.folder.path), "--device", "cpu"]) == 0
+    said = capsys.readouterr().out
+    assert f"{right / len(test):.1%}" in said and "report.html" in said
+
+
+def test_measure_tells_training_images_from_others(run):
+    data = run.data
+    figures = measure(run.config, data, CPU)(run.model)
+    for name, split in (("train", training_sample(data)), ("validation", data.images.validation)):
+        logits = torch.from_numpy(scores(run.model, split, run.facts, CPU))
+        labels = torch.from_numpy(split.labels)
+        assert figures[f"{name}.loss"] == pytest.approx(float(F.cross_entropy(logits, labels)))
+        assert figures[f"{name}.accuracy"] == float((logits.argmax(-1) == labels).double().mean())
+    assert next(iter(figures)) == "validation.accuracy"  # the one that decides
+
+
+def test_the_sample_of_training_images_is_spread_and_as_large_as_validation(run):
+    sample, train = training_sample(run.data), run.data.images.train
+    assert len(sample) == len(run.data.images.validation)
+    assert (sample.images.pixels[0] == train.images.pixels[0]).all()
+    assert (sample.images.pixels[-1] == train.images.pixels[-1]).all()
+
+
+# Looking
+
+
+def test_look_writes_a_page_and_a_picture(run, tmp_path, capsys):
+    for name in ("look.html", "look.png", "look.svg"):
+        path = tmp_path / name
+        command = ["look", str(run.folder.path), "test:3", "--out", str(path), "--device", "cpu"]
+        assert main(command) == 0
+        assert path.stat().st_size > 5_000
+    page = (tmp_path / "look.html").read_text(encoding="utf-8")
+    assert "digits test:3" in page and "Insertion" in page
+    assert '<iframe srcdoc="' in run.look("test:3")._repr_html_()
+
+
+def test_the_maps_shown_are_those_of_the_pass(run):
+    from regard.tasks.classify.answers import open_pictures
+    from regard.tasks.classify.views import maps_of, prepared
+
+    pictures = open_pictures(run.trained, ["test:0", "test:1"], lambda: run.data)
+    maps = maps_of(run.trained, pictures)
+    with torch.no_grad(), rg.watch(run.model) as seen:
+        run.model(prepared(run.trained, pictures))
+    rows = seen["blocks.1.attention"].weights(rows=[-1])[:, :, 0, :-1].unflatten(-1, (4, 4))
+    assert np.allclose(maps.heads[:, 1], rows.numpy(), atol=1e-6)
+
+
+# Comparing
+
+
+def test_compare_draws_and_states_the_gap(run, tmp_path, capsys):
+    out = tmp_path / "compare.png"
+    assert main(["compare", str(run.folder.path), "--out", str(out), "--device", "cpu"]) == 0
+    said = capsys.readouterr().out
+    last = run.metrics[-1]
+    assert f"{last['train.accuracy'] - last['validation.accuracy']:.1%}" in said
+    assert Image.open(out).width == 1600
+
+
+# Data on their way
+
+
+def test_every_epoch_sees_each_image_at_most_once_in_an_order_of_its_own():
+    split = Split(
+        ArrayImages(np.arange(50, dtype=np.uint8).reshape(50, 1, 1, 1)), np.arange(50) % 3
+    )
+    batches = ImageBatches(split, 8, 0, CPU)
+    assert len(batches) == 6
+
+    def seen(number, start=0):
+        return [batch.images.flatten().tolist() for batch in batches.epoch(number, start)]
+
+    first, second = seen(0), seen(1)
+    assert len({row for group in first for row in group}) == 48
+    assert first != second
+    assert seen(0) == first and seen(0, 4) == first[4:]
+    for batch in batches.epoch(0, 0):
+        assert batch.labels.tolist() == [row % 3 for row in batch.images.flatten().tolist()]
+    assert seen(0) != [
+        b.images.flatten().tolist() for b in ImageBatches(split, 8, 1, CPU).epoch(0, 0)
+    ]
+
+
+def test_a_set_smaller_than_a_batch_is_one_batch():
+    split = Split(ArrayImages(np.zeros((5, 1, 2, 2), np.uint8)), np.zeros(5, np.int64))
+    batches = ImageBatches(split, 64, 0, CPU)
+    assert len(batches) == 1 and len(next(iter(batches.epoch(0, 0))).labels) == 5
+
+
+def test_files_read_anew_each_time_come_in_the_same_order(photos):
+    paths = tuple(sorted(photos.rglob("*.png")))
+    images = FileImages(paths, 16)
+    labels = np.arange(len(paths))
+    kept = ArrayImages(images.take(range(len(paths))))
+    anew, whole = (ImageBatches(Split(i, labels), 5, 0, CPU) for i in (images, kept))
+    assert anew.pixels is None and whole.pixels is not None
+    for ours, theirs in zip(anew.epoch(2, 3), whole.epoch(2, 3), strict=True):
+        assert torch.equal(ours.images, theirs.images) and torch.equal(ours.labels, theirs.labels)
+        assert ours.seed == theirs.seed
+
+
+def test_no_two_batches_are_varied_alike():
+    seeds = {batch_seed(s, e, b) for s in range(3) for e in range(20) for b in range(50)}
+    assert len(seeds) == 3000 and all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_statistics_are_those_of_the_pixels():
+    pixels = np.random.default_rng(0).integers(0, 256, (7, 3, 5, 4), dtype=np.uint8)
+    pixels[:, 1] = 9
+    mean, deviation = statistics(ArrayImages(pixels))
+    shares = pixels / 255
+    assert mean == pytest.approx(tuple(shares.mean((0, 2, 3))))
+    expected = shares.std((0, 2, 3))
+    assert deviation == pytest.approx((expected[0], 1.0, expected[2]))
+
+
+def test_normalised_pixels_have_mean_0_and_deviation_1(run):
+    pixels = torch.from_numpy(run.data.images.train.images.pixels).float() / 255
+    normal = run.facts.normalised(pixels)
+    assert float(normal.mean()) == pytest.approx(0, abs=1e-4)
+    assert float(normal.std()) == pytest.approx(1, abs=1e-4)
+
+
+# Learning
+
+
+def facts_for(classes=4):
+    names = tuple(map(str, range(classes)))
+    return Facts(
+        *(),
+        **{"data": "toy", "digest": "", "classes": names, "size": 8, "channels": 1},
+        **{"mean": (0.5,), "deviation": (0.25,), "images": (1, 1, 1)},
+    )
+
+
+@pytest.mark.parametrize("mixing", [{}, {"mixup": 0.4}, {"cutmix": 1.0}], ids=str)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_the_cross_entropy_with_the_distribution_shown(mixing, smoothing):
+    config = ClassifyConfig(smoothing=smoothing, augment=AugmentConfig(**mixing))
+    logits = torch.randn(9, 4, dtype=torch.float32)
+    draw = torch.Generator().manual_seed(0)
+    mixed = Augment(config.augment)(torch.rand(9, 1, 8, 8), torch.arange(9) % 4, draw)
+    targets = mixed.targets(4) * (1 - smoothing) + smoothing / 4
+    expected = -(targets * logits.log_softmax(-1)).sum()
+    torch.testing.assert_close(loss_of(logits, mixed, config), expected)
+
+
+def test_the_objective_is_the_same_for_the_same_batch_and_varies_with_its_seed():
+    config = ClassifyConfig(augment=AugmentConfig(crop=2, flip=True))
+    pixels = np.random.default_rng(1).integers(0, 256, (40, 1, 8, 8), dtype=np.uint8)
+    batches = ImageBatches(Split(ArrayImages(pixels), np.arange(40) % 4), 8, 0, CPU)
+    first, second = list(batches.epoch(0, 0))[:2]
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 4))
+    ask = objective(config, facts_for())
+    loss, count = ask(model, first)
+    assert count == 8 and loss == ask(model, first)[0]
+    moved = type(first)(first.images, first.labels, second.seed)
+    assert loss != ask(model, moved)[0]
+
+
+def test_the_model_follows_the_data_and_a_contradiction_is_named(run):
+    config = CLASSIFY.config(data="digits", model=rg.ViTConfig(image=8, patch=2))
+    assert settle(config, run.data).model.channels == 1
+    wrong = CLASSIFY.config(data="digits", model=rg.ViTConfig(image=8, patch=2, classes=7))
+    with pytest.raises(UserError, match=r"model\.classes is 7, and digits has 10"):
+        settle(wrong, run.data)
+
+
+def test_a_folder_of_ones_own_is_learned_and_its_names_survive(photos, tmp_path, capsys):
+    out = tmp_path / "run"
+    command = ["train", "classify", "--data", str(photos), "--epochs", "4", "--out", str(out)]
+    assert main([*command, *FLAGS, "--batch", "16", "--no-report", "--device", "cpu"]) == 0
+    said = capsys.readouterr().out
+    assert "2 classes, 64 × 64 pixels" in said
+    run = rg.load(out, device="cpu")
+    assert run.facts.classes == ("blue ä", "red") and run.facts.channels == 3
+    assert run.evaluate("test").accuracy.value == 1.0
+    answer = run.predict(photos / "red" / "3.png")[0]
+    assert answer.classes[0] == "red" and answer.name.endswith("3.png")
+
+
+def test_changed_data_are_noticed(photos, tmp_path):
+    run = rg.train(
+        "classify", data=photos, epochs=1, root=tmp_path, quiet=True, report=False, **TINY
+    )
+    Image.new("RGB", (30, 30), "red").save(photos / "red" / "0.png")
+    with pytest.raises(UserError, match="has changed since"):
+        rg.load(run.folder.path).evaluate("test")
+
+
+def test_digits_at_another_size_work(tmp_path):
+    model = {**TINY["model"], "image": 16, "patch": 4}
+    run = rg.train(
+        "classify",
+        data="digits",
+        epochs=1,
+        root=tmp_path,
+        quiet=True,
+        report=False,
+        batch=64,
+        model=model,
+    )
+    assert run.facts.size == 16 and run.predict("test:0")
+
+
+def test_reading_takes_the_size_of_the_model():
+    data = read(ClassifyConfig(model=rg.ViTConfig(image=12, patch=4)))
+    assert data.images.train.images.pixels.shape[1:] == (1, 12, 12)
+
+
+def test_training_repeats_to_the_last_bit(tmp_path):
+    runs = [
+        rg.train(
+            "classify", data="digits", epochs=1, root=tmp_path, quiet=True, report=False, **TINY
+        )
+        for _ in range(2)
+    ]
+    assert runs[0].folder.path != runs[1].folder.path
+    ours, theirs = (run.model.state_dict() for run in runs)
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    other = rg.train(
+        *("classify",),
+        **{"data": "digits", "epochs": 1, "root": tmp_path, "quiet": True, "report": False},
+        **TINY,
+        train={"seed": 1, "deterministic": True},
+    )
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert not torch.equal(other.model.state_dict()["head.weight"], ours["head.weight"])
+
+
+def test_python_and_the_command_line_train_the_same_model(tmp_path, run):
+    out = tmp_path / "run"
+    command = ["train", "classify", "--data", "digits", "--epochs", "2", "--out", str(out)]
+    assert main([*command, *FLAGS, "--device", "cpu", "--quiet", "--no-report"]) == 0
+    typed = rg.load(out, device="cpu")
+    assert typed.config == run.config
+    for name, weight in run.model.state_dict().items():
+        assert torch.equal(weight, typed.model.state_dict()[name]), name
+
+
+def test_a_run_can_be_carried_further(tmp_path):
+    first = rg.train(
+        "classify", data="digits", epochs=1, root=tmp_path, quiet=True, report=False, **TINY
+    )
+    path = first.folder.path
+    further = rg.train("classify", out=path, resume=True, epochs=2, quiet=True, report=False)
+    assert [line["epoch"] for line in further.metrics] == [1, 2]
+    with pytest.raises(UserError, match=r"begun with model\.width = 16, not 32"):
+        rg.train("classify", out=path, resume=True, model={"width": 32}, quiet=True)
+
+
+def test_the_configuration_survives_the_folder(run):
+    again = rg.load(run.folder.path).config
+    assert again == run.config and isinstance(again.train, TrainConfig)
+    assert (
+        Path(run.folder.path / "config.toml").read_text(encoding="utf-8").startswith("format = 1")
+    )
