@@ -35,6 +35,7 @@ from regard.look.figures import (
 from regard.tasks.classify import demo as classify_demo
 
 HERE = Path(__file__).parent
+EPOCHS: int | None = None  # of training, for the picture that needs some; those of the recipe
 LEFT = 0.28  # inches of margin
 WRONG = "#b3420a"  # apart from the blue with every kind of colour vision, and darker than the page
 PARTLY = "#9dc3ea"
@@ -49,7 +50,9 @@ def masks(path: Path) -> Figure:
 def attention(path: Path) -> Figure:
     """Where a small ViT looked at digits it had never seen: the picture of `regard demo`."""
     with tempfile.TemporaryDirectory() as folder:
-        run = rg.train("classify", data="digits", root=folder, quiet=True, report=False)
+        run = rg.train(
+            "classify", data="digits", epochs=EPOCHS, root=folder, quiet=True, report=False
+        )
         return classify_demo.draw(run, classify_demo.one_of_each(run), path)
 
 

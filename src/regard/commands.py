@@ -143,48 +143,63 @@ def overview_of_tasks() -> str:
 
 
 def evaluate(
-    run: Path,
+    *runs: Path,
     data: str | None = None,
     split: str = "test",
     device: Device = "auto",
+    record: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Measure a run.
+    """Measure runs.
 
     Args:
-        run: folder of the run.
-        data: other data than it was trained on, with the same classes.
+        runs: folders of runs; of several, the mean and the spread are said too.
+        data: other data than they were trained on, with the same classes.
         split: train, validation or test.
-        device: where to run it.
-        json: print the figures as JSON.
+        device: where to run them.
+        record: write the figures of all, with command, hardware and seeds, to this .json.
+        json: print the figures as JSON, one object a line.
     """
+    from regard.tasks.record import headline, recorded, spread
     from regard.tasks.report import write_curves
     from regard.tasks.run import load
 
-    found = load(run, device=device)
-    judged = found.evaluate(split, data=data)
-    if json:
-        print(encoder.dumps(judged.to_values(), indent=1))
-        return
-    print(found.task.summary(judged, split if data is None else f"{data}, {split}"))
-    compare_with_recipe(found, judged, split, data)
-    if data is None:
-        write_curves(found.folder)
-        print(f"report: {found.report(split)}")
+    if not runs:
+        raise UserError("evaluate what? regard evaluate RUN…")
+    found = [load(run, device=device) for run in runs]
+    judged = [run.evaluate(split, data=data) for run in found]
+    for run, figures in zip(found, judged, strict=True):
+        if json:
+            print(encoder.dumps(figures.to_values()))
+            continue
+        words = split if data is None else f"{data}, {split}"
+        print(run.task.summary(figures, words if len(runs) == 1 else f"{run.folder.path}: {words}"))
+        if data is None:
+            write_curves(run.folder)
+            print(f"report: {run.report(split)}")
+            if split == "test":
+                compare_with_recipe(run, headline(figures))
+    if len(runs) > 1 and not json:
+        print(spread([headline(figures) for figures in judged]))
+    if record is not None:
+        try:
+            text = encoder.dumps(recorded(found, judged, split), indent=1) + "\n"
+            record.write_text(text, encoding="utf-8")
+        except OSError as trouble:
+            raise UserError(f"cannot write {record}: {trouble.strerror}") from None
+        print(f"written: {record}")
 
 
-def compare_with_recipe(run: Run, judged: Any, split: str, data: str | None) -> None:
-    """If the run follows a recipe that promises a figure on test, say how far off it is."""
+def compare_with_recipe(run: Run, got: float) -> None:
+    """If the run follows a recipe that promises a figure, say how far off it is."""
     name = run.folder.about().get("recipe")
     known = recipes(run.task.name)
-    if split != "test" or data is not None or name not in known or not known[name].about.expect:
-        return
-    about = known[name].about
-    got = next(iter(judged.to_values().values()))["value"]
-    print(
-        f"recipe {name} promises {about.expect:.1%} (± {about.spread:.1%}): "
-        f"{got - about.expect:+.1%}"
-    )
+    if name in known and known[name].about.expect:
+        about = known[name].about
+        print(
+            f"recipe {name} promises {about.expect:.1%}, give or take {about.spread:.1%}: "
+            f"this is {got - about.expect:+.1%}"
+        )
 
 
 def predict(run: Path, *inputs: str, device: Device = "auto", json: bool = False) -> None:

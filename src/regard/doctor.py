@@ -10,8 +10,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from importlib import metadata
@@ -21,6 +19,7 @@ from typing import Any
 from regard import __version__
 from regard.data.workers import usable_cores
 from regard.folders import cache_folder, data_folders
+from regard.machine import cpu_name
 
 Facts = dict[str, dict[str, Any]]
 
@@ -105,18 +104,6 @@ def capabilities() -> dict[str, Any]:
 
     ask = getattr(torch.cpu, "get_capabilities", dict)
     return dict(ask())
-
-
-def cpu_name() -> str:
-    listing = Path("/proc/cpuinfo")
-    if listing.exists():
-        text = listing.read_text(encoding="utf-8", errors="replace")
-        if found := re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE):
-            return found[1].strip()
-    if sys.platform == "darwin":
-        asked = ("sysctl", "-n", "machdep.cpu.brand_string")
-        return subprocess.run(asked, capture_output=True, text=True, timeout=5).stdout.strip()
-    return platform.processor() or platform.machine()
 
 
 def gpu() -> dict[str, Any]:

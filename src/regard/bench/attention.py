@@ -21,7 +21,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from regard.attention import Mask, attend, attend_fused, causal, explain, window
-from regard.bench.measure import Timing, interleave, machine, matmul_peak
+from regard.bench.measure import Timing, interleave, matmul_peak
+from regard.machine import machine
 
 WINDOW = 256
 SIZES = {"cpu": [256, 512, 1024, 2048, 4096], "cuda": [1024, 4096, 16384]}

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import torch
-
-from regard import __version__
-from regard.doctor import cpu_name
 
 
 class Timing(NamedTuple):
@@ -84,32 +77,3 @@ def matmul_peak(device: torch.device, dtype: torch.dtype) -> float:
     a, b = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
     timing = interleave({"product": lambda: a @ b}, device, rounds=5)["product"]
     return 2 * side**3 / timing.median
-
-
-def machine(device: torch.device) -> dict[str, Any]:
-    """What the figures were measured on."""
-    name = (
-        torch.cuda.get_device_name(device)
-        if device.type == "cuda"
-        else f"{cpu_name()}, {torch.get_num_threads()} threads"
-    )
-    return {
-        "device": name,
-        "torch": str(torch.__version__),
-        "python": platform.python_version(),
-        "regard": __version__,
-        "commit": commit(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
-
-
-def commit() -> str | None:
-    """The commit the figures belong to; REGARD_COMMIT names it where there is no history."""
-    if named := os.environ.get("REGARD_COMMIT"):
-        return named
-    asked = ("git", "rev-parse", "--short", "HEAD")
-    try:
-        answer = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return answer.stdout.strip()

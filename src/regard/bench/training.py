@@ -25,9 +25,10 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.bench.measure import interleave, machine
+from regard.bench.measure import interleave
 from regard.data.augment import Augment
 from regard.data.augment_config import AugmentConfig
+from regard.machine import machine
 from regard.model import ViT, ViTConfig
 from regard.model.parts import make_head
 from regard.runs import RunFolder

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from regard.attention import watch
-from regard.bench.measure import interleave, machine
+from regard.bench.measure import interleave
+from regard.machine import machine
 from regard.model import ViT, ViTConfig
 
 MODELS = {  # what → (configuration, images at once on a CPU, on a GPU)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,8 @@ def read_recipe(path: Path, task: str) -> Recipe:
     if "run" in values:  # config.toml of a run
         head, values = {"task": values.get("task", task)}, values["run"]
     else:
-        head = {"task": task, **values.pop("recipe", {})}
+        head = values.pop("recipe", {})
+        head = {"task": task, **head} if isinstance(head, dict) else head  # build says what it is
     about = build(About, head, source=str(path), under="recipe")
     if about.task != task:
         raise UserError(f"{path} is a recipe for {about.task}, not for {task}")
@@ -80,7 +82,7 @@ def choose_recipe(task: str, name: str | None = None, data: str | None = None) -
     if name is not None:
         if name in known:
             return known[name]
-        if name.endswith(".toml") or Path(name).is_file():
+        if name.endswith(".toml") or os.path.isfile(name):
             return read_recipe(Path(name), task)
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"

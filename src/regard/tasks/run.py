@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from regard.config import build, change, to_values
+from regard.data.images import SPLITS
 from regard.errors import UserError
 from regard.runs import RunFolder
 from regard.tasks import find
@@ -27,6 +28,7 @@ from regard.tasks.report import write_curves, write_report
 from regard.tasks.session import Session
 from regard.tasks.task import Judged, Looked, Task, Trained
 from regard.train.device import choose_device
+from regard.train.loop import put_weights
 
 
 def train(
@@ -85,7 +87,10 @@ class Run:
         self, folder: RunFolder, device: torch.device, options: Mapping[str, Any] | None = None
     ) -> None:
         self.folder, self.device, self.options = folder, device, dict(options or {})
-        self.task: Task[Any, Any, Any] = find(str(folder.about().get("task"))).load()
+        name = folder.about().get("task")
+        if name is None:
+            raise UserError(f"{folder.path / 'config.toml'} does not say which task it is for")
+        self.task: Task[Any, Any, Any] = find(str(name)).load()
         self.config = folder.config(self.task.config)
 
     @cached_property
@@ -103,10 +108,9 @@ class Run:
         weights = self.folder.read_tensors("model.safetensors")
         path = self.folder.path / "model.safetensors"
         try:
-            model.load_state_dict(weights)
-        except RuntimeError as trouble:
-            first = " ".join(str(trouble).split("\n\t")[1:2]) or str(trouble)
-            raise UserError(f"{path} belongs to another configuration: {first}") from None
+            put_weights(model, weights)
+        except ValueError as trouble:
+            raise UserError(f"{path} belongs to another configuration: {trouble}") from None
         for name, weight in weights.items():
             if weight.is_floating_point() and not weight.isfinite().all():
                 raise UserError(f"{path} is damaged: {name} holds numbers that are not finite")
@@ -139,6 +143,8 @@ class Run:
 
     def evaluate(self, split: str = "test", *, data: str | Path | None = None) -> Judged:
         """The final figures on a split, kept in the run."""
+        if split not in SPLITS:
+            raise UserError(f"no split {split!r}; there are {', '.join(SPLITS)}")
         used = self.data if data is None else self.other_data(str(data))
         judged = self.task.judge(self.trained, used, split)
         if data is None:
@@ -147,8 +153,16 @@ class Run:
 
     def other_data(self, name: str) -> Any:
         """Data of the user's choice, which must speak of the same classes."""
-        data = self.task.read(change(self.config, {"data": name}))
-        self.task.settle(self.config, data)
+        config = change(self.config, {"data": name})
+        data = self.task.read(config)
+        for fact, ours in to_values(self.facts).items():
+            theirs = getattr(data.facts, fact)
+            if fact in ("classes", "channels", "size") and theirs != ours:
+                raise UserError(
+                    f"{name} has the {fact} {listed(theirs)}, and {self.folder.path} was trained "
+                    f"on {listed(ours)}; it can be measured on the same only"
+                )
+        self.task.settle(config, data)
         return data
 
     def evaluated(self, split: str) -> Judged | None:

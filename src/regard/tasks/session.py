@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,11 @@ from torch import nn
 from regard import __version__
 from regard.config import to_values
 from regard.errors import UserError
+from regard.machine import device_name, machine
 from regard.runs import RunFolder
 from regard.tasks.recipe import Recipe
 from regard.tasks.task import Task
-from regard.train.board import board
+from regard.train.board import board, writer_class
 from regard.train.device import (
     choose_device,
     does_not_fit,
@@ -26,10 +29,13 @@ from regard.train.device import (
 )
 from regard.train.display import display, duration
 from regard.train.estimate import estimate
-from regard.train.loop import Progress, Report, train
+from regard.train.loop import Diverged, Progress, Report, train
 
 # What may be said anew when a run goes on: none of it changes the steps already made.
-MAY_CHANGE = {"train.epochs", "train.patience", "train.save_seconds"}
+MAY_CHANGE = {
+    *("train.epochs", "train.patience", "train.save_seconds"),
+    *("train.clip", "train.optimiser.rate", "train.optimiser.matrix_rate"),
+}
 
 
 @dataclass
@@ -45,90 +51,146 @@ class Session:
     def __post_init__(self) -> None:
         self.console = Console(highlight=False, soft_wrap=True, quiet=self.quiet)
         self.folder: RunFolder | None = None
+        self.said: list[str] = []  # before there was a folder with a log
+        self.device = "auto"
+        self.done = 0  # steps of earlier sittings
 
     def say(self, words: str) -> None:
         """To the person, and to the run's own log."""
         self.console.print(words, markup=False)
-        if self.folder is not None:
+        if self.folder is None:
+            self.said.append(words)
+        else:
             self.folder.add_log(words)
 
     def go(
         self, *, out: Path | None, resume: bool, device: str, root: Path = Path("runs")
     ) -> RunFolder:
-        """Train to the end, or to Ctrl-C, in the folder `out` or in a new one below `root`."""
-        where = choose_device(device)
-        task = self.task
-        data = task.read(self.config)
-        config = task.settle(self.config, data)
-        folder = self.resumed(out, config, data) if resume else self.begun(out, root, config, data)
-        self.folder, self.config = folder, config
+        """Train to the end, or to Ctrl-C, in the folder `out` or in a new one below `root`.
 
-        torch.manual_seed(config.train.seed)
-        model = task.build(config, data.facts).to(where)
+        What cannot be trained is found out before there is a folder, and leaves none behind.
+        """
+        self.device, where = device, choose_device(device)
+        if self.tensorboard:
+            writer_class()
+        if out is not None and not resume:
+            RunFolder.expect_vacant(out)
+        data = self.task.read(self.config)
+        self.config = self.task.settle(self.config, data)
+        if resume:
+            self.resumed(out, data, where)
+        progress = None
+        try:
+            progress = self.trained(data, where, out, root, resume)
+        except KeyboardInterrupt:
+            if self.folder is not None:
+                self.say(f"stopped; what is done is saved. Go on: {self.how_to_go_on()}")
+            raise
+        except Diverged as trouble:
+            raise UserError(f"{trouble}: {self.how_to_go_on(slower=4)}") from None
+        except Exception as trouble:
+            if not is_out_of_memory(trouble):
+                raise
+        if progress is None:
+            # Only here, where neither model nor traceback holds on to what did not fit.
+            raise self.too_large(data, where)
+        self.finished(progress)
+        assert self.folder is not None
+        return self.folder
+
+    def announce(self, model: nn.Module, data: Any, where: torch.device) -> None:
+        """What is about to be trained, on what, and where."""
         self.say(data.words())
         for sentence in getattr(data.facts, "skipped", ())[:10]:
             self.say(f"left out: {sentence}")
-        self.say(f"{parameters(model):,} parameters on {named(where)}")
+        self.say(f"{parameters(model):,} parameters on {device_name(where)}")
         if self.recipe is not None and self.recipe.about.expect:
             about = self.recipe.about
             self.say(
                 f"recipe {self.recipe.name}: {about.figure} {about.expect:.1%} is to be expected, "
                 f"in about {duration(about.minutes * 60)} on {about.hardware}"
             )
-        try:
-            progress = self.trained(model, data, where, resume)
-        except KeyboardInterrupt:
-            self.say(f"stopped; what is done is saved. {self.how_to_go_on()}")
-            raise
-        except UserError:
-            raise
-        except Exception as trouble:
-            if not is_out_of_memory(trouble):
-                raise
-            raise self.too_large(data, where) from None
-        self.finished(progress)
-        return folder
 
-    def begun(self, out: Path | None, root: Path, config: Any, data: Any) -> RunFolder:
-        """A new folder, with what was asked and what the data are."""
+    def begun(self, out: Path | None, root: Path, data: Any, where: torch.device) -> None:
+        """Make a new folder, with what was asked and what the data are."""
         name = f"{self.task.name}-{Path(data.name).stem or 'data'}"
         folder = RunFolder.create(name, root) if out is None else RunFolder.at(out)
         recipe = {} if self.recipe is None else {"recipe": self.recipe.name}
-        folder.write_config(config, task=self.task.name, regard=__version__, **recipe)
-        folder.write_facts("data", to_values(data.facts))
-        return folder
+        with folder.locked():
+            RunFolder.expect_vacant(folder.path)  # another may have come at the same moment
+            try:
+                folder.write_config(self.config, task=self.task.name, regard=__version__, **recipe)
+                self.note_facts(folder, data, where)
+            except UserError:
+                shutil.rmtree(folder.path, ignore_errors=True)
+                raise
+        self.folder = folder
+        for words in self.said:
+            folder.add_log(words)
 
-    def resumed(self, out: Path | None, config: Any, data: Any) -> RunFolder:
-        """The folder to go on in, if it is a run of this very configuration and data."""
+    def resumed(self, out: Path | None, data: Any, where: torch.device) -> None:
+        """Take up the folder to go on in, if it is a run of this very configuration and data."""
         if out is None:
             raise UserError("--resume needs the run to go on with: --out runs/…")
-        folder = RunFolder.open(out)
+        folder, config = RunFolder.open(out), self.config
+        about = folder.about()
+        if about.get("task") != self.task.name:
+            raise UserError(f"{out} is a run of {about.get('task')}, not of {self.task.name}")
         kept = folder.config(self.task.config)
-        for name, (now, before) in differences(to_values(config), to_values(kept)).items():
+        changed = differences(to_values(config), to_values(kept))
+        for name, (now, before) in changed.items():
             if name not in MAY_CHANGE:
                 raise UserError(
                     f"{out} was begun with {name} = {before!r}, not {now!r}: a run that goes on "
                     "keeps its configuration; leave that out, or begin another run"
                 )
-        facts = folder.read_facts("data") or {}
-        if facts.get("digest") not in (None, data.facts.digest):
+        facts = folder.read_facts("data")
+        if facts is not None and facts.get("digest") != data.facts.digest:
             raise UserError(f"{config.data} has changed since {out} was begun; begin another run")
-        return folder
+        with folder.locked():  # where another process writes, this one goes no further
+            self.note_facts(folder, data, where)
+            if changed:
+                words = {name: word for name, word in about.items() if name != "format"}
+                folder.write_config(config, **words)
+        self.folder, self.done = folder, (folder.latest_state() or (0,))[0]
+        for name, (now, before) in changed.items():
+            self.say(f"from here on {name} is {now}, not {before}")
 
-    def trained(self, model: nn.Module, data: Any, device: torch.device, resume: bool) -> Progress:
+    def note_facts(self, folder: RunFolder, data: Any, where: torch.device) -> None:
+        """What the data and the machine are, unless it is noted; a run can be killed as it begins."""
+        for name, values in (("data", to_values(data.facts)), ("machine", machine(where))):
+            if folder.read_facts(name) is None:
+                folder.write_facts(name, values)
+
+    def built(self, data: Any) -> nn.Module:
+        """The model with its first weights, or what the configuration has against it."""
+        torch.manual_seed(self.config.train.seed)
+        try:
+            return self.task.build(self.config, data.facts)
+        except ValueError as trouble:
+            raise UserError(str(trouble)) from None
+
+    def trained(
+        self, data: Any, device: torch.device, out: Path | None, root: Path, resume: bool
+    ) -> Progress:
         task, config = self.task, self.config
-        assert self.folder is not None
+        model = self.built(data).to(device)
+        self.announce(model, data, device)
         batches = task.batches(config, data, device)
         objective = task.objective(config, data.facts)
-        expected = estimate(
-            model, batches, objective, config.train, self.folder, measured=task.measured(data)
-        )
         epochs = config.train.epochs
         steps = -(-len(batches) // config.train.accumulate) * epochs
-        held = f", {expected.bytes / 2**30:.1f} GB" if expected.bytes else ""
-        self.say(
-            f"{epochs} epochs of {len(batches):,} batches: about {duration(expected.seconds)}{held}"
-        )
+        left = max(0.0, 1 - self.done / steps)
+        if left:
+            of = estimate(model, batches, objective, config.train, measured=task.measured(data))
+            held = f", {of.bytes / 2**30:.1f} GB" if of.bytes else ""
+            self.say(
+                f"{epochs} epochs of {len(batches):,} batches: "
+                f"about {duration(left * of.seconds)}{' more' * bool(self.done)}{held}"
+            )
+        if not resume:
+            self.begun(out, root, data, device)
+        assert self.folder is not None
         self.say(f"writing {self.folder.path}")
         with (
             display(
@@ -154,8 +216,7 @@ class Session:
 
     def too_large(self, data: Any, device: torch.device) -> UserError:
         """After an out-of-memory error: find a batch that fits, and say which."""
-        task, config, folder = self.task, self.config, self.folder
-        assert folder is not None
+        task, config = self.task, self.config
 
         def fits(batch: int) -> bool:
             if device.type == "cuda":
@@ -167,7 +228,6 @@ class Session:
                     task.batches(smaller, data, device),
                     task.objective(smaller, data.facts),
                     config.train,
-                    folder,
                     measured=0,
                 )
             except Exception as trouble:
@@ -178,11 +238,27 @@ class Session:
 
         return does_not_fit(config.batch, largest_that_fits(fits, config.batch), device, task.unit)
 
-    def how_to_go_on(self) -> str:
+    def how_to_go_on(self, slower: int = 1) -> str:
+        """The command that goes on with this run, as it is typed."""
         assert self.folder is not None
-        return f"Go on: regard train {self.task.name} --out {self.folder.path} --resume"
+        words = ["regard", "train", self.task.name, "--out", str(self.folder.path), "--resume"]
+        if self.device != "auto":
+            words += ["--device", self.device]
+        if slower > 1:
+            optimiser = self.config.train.optimiser
+            words += ["--train.optimiser.rate", f"{optimiser.rate / slower:g}"]
+            if optimiser.kind == "muon":
+                words += ["--train.optimiser.matrix-rate", f"{optimiser.matrix_rate / slower:g}"]
+        return shlex.join(words)
 
     def finished(self, at: Progress) -> None:
+        epochs = self.config.train.epochs
+        if at.step == self.done:
+            more = f"--epochs {2 * epochs}" if at.epoch >= epochs else "--train.patience 0"
+            self.say(
+                f"nothing is left to do: {at.epoch} of {epochs} epochs are done. Go further: "
+                f"{self.how_to_go_on()} {more}"
+            )
         waited = at.waited / at.seconds if at.seconds else 0.0
         self.say(
             f"{duration(at.seconds)} in all; the device waited {waited:.1%} of it for data; best "
@@ -201,12 +277,6 @@ def both(*reports: Report | None) -> Report:
 
 def parameters(model: nn.Module) -> int:
     return sum(weight.numel() for weight in model.parameters())
-
-
-def named(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{torch.get_num_threads()} CPU threads" if device.type == "cpu" else str(device)
 
 
 def differences(

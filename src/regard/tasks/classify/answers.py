@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import torch
 from jaxtyping import Float32, UInt8
 from PIL import Image
 
-from regard.data.decode import decode, fit, flatten, upright
+from regard.data.decode import SUFFIXES, decode, fit, flatten, upright
 from regard.data.images import SPLITS, Channels
 from regard.errors import UserError
 from regard.tasks.classify.config import ClassifyConfig
@@ -82,10 +83,13 @@ def open_pictures(
 
 def files_at(path: Path) -> list[Path]:
     """A file alone, or every image of a folder."""
-    if not path.is_dir():
+    if not os.path.isdir(path):  # unlike `is_dir`, not stopped by a path that is too long
         return [path]
-    known = Image.registered_extensions()
-    found = sorted(file for file in path.iterdir() if file.suffix.lower() in known)
+    found = sorted(
+        file
+        for file in path.iterdir()
+        if file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
+    )
     if not found:
         raise UserError(f"{path} has no image in it")
     return found

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
@@ -39,9 +40,15 @@ class Facts:
 
     def normalised(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b k y x"]:
         """Pixels in 0 … 1 as the model wants them: with mean 0 and deviation 1 by channel."""
-        shape = (1, -1, 1, 1)
-        mean = torch.tensor(self.mean, device=images.device).view(shape)
-        return (images - mean) / torch.tensor(self.deviation, device=images.device).view(shape)
+        mean, deviation = scale_of(self, images.device)
+        return (images - mean) / deviation
+
+
+@lru_cache(maxsize=8)
+def scale_of(facts: Facts, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Mean and deviation, on the device once and not at every step."""
+    mean, deviation = torch.tensor([facts.mean, facts.deviation], device=device)
+    return mean.view(1, -1, 1, 1), deviation.view(1, -1, 1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +85,8 @@ class ImageBatch:
 def read(config: ClassifyConfig) -> ClassifyData:
     """The images a configuration names, at the size its model wants."""
     found = read_images(config.data)
-    size, channels = config.model.image, own_channels(found)
+    size = config.model.image
+    channels = 1 if config.model.channels == 1 else own_channels(found)
     images = at_size(found, size, channels, skip_bad=config.skip_bad)
     for name in ("train", "validation"):
         if not len(images[name]):

@@ -188,7 +188,7 @@ def measure_faithfulness(trained: Classifier, data: ClassifyData, split: str) ->
 def faithfulness_sections(trained: Classifier, data: ClassifyData, split: str) -> list[Section]:
     found = measure_faithfulness(trained, data, split)
     items = [
-        {"name": f"gain of {name} over random", "unit": "", **interval._asdict()}
+        {"name": f"gain of {name} over random", "unit": "%", **interval._asdict()}
         for name, interval in found.gain.items()
     ]
     about = f"Measured on {found.images} images of {split}; above 0 is better than random."

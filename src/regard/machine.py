@@ -1,0 +1,69 @@
+"""What a figure was measured on: the processor, the versions, the commit and the day."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard import __version__
+
+if TYPE_CHECKING:
+    import torch
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """Everything that a recorded figure says about where it comes from."""
+    import torch
+
+    return {
+        "device": device_name(device),
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+        "regard": __version__,
+        "commit": commit(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def device_name(device: torch.device) -> str:
+    """The make of a GPU, or of the processor and how many threads are used of it."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    if device.type == "cpu":
+        return f"{cpu_name()}, {torch.get_num_threads()} threads"
+    return str(device)
+
+
+def commit() -> str | None:
+    """The commit of regard itself; REGARD_COMMIT names it where there is no history."""
+    if named := os.environ.get("REGARD_COMMIT"):
+        return named
+    here = Path(__file__).parents[2]  # the checkout, unless regard was installed elsewhere
+    if not (here / ".git").exists():
+        return None
+    asked = ("git", "-C", str(here), "rev-parse", "--short", "HEAD")
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()
+
+
+def cpu_name() -> str:
+    listing = Path("/proc/cpuinfo")
+    if listing.exists():
+        text = listing.read_text(encoding="utf-8", errors="replace")
+        if found := re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE):
+            return found[1].strip()
+    if sys.platform == "darwin":
+        asked = ("sysctl", "-n", "machdep.cpu.brand_string")
+        return subprocess.run(asked, capture_output=True, text=True, timeout=5).stdout.strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,82 @@
+"""Figures to be kept: what several runs of one recipe came to, and what they were measured on."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
+
+from regard.config import to_values
+from regard.tasks.recipe import recipes
+from regard.tasks.session import differences, parameters
+from regard.tasks.task import Judged
+
+if TYPE_CHECKING:
+    from regard.tasks.run import Run
+
+
+def headline(judged: Judged) -> float:
+    """The deciding figure: the first."""
+    first = next(iter(judged.to_values().values()))
+    return float(first["value"] if isinstance(first, dict) else first)
+
+
+def spread(values: Sequence[float]) -> str:
+    """Several runs in a line."""
+    return (
+        f"{len(values)} runs: mean {mean(values):.2%}, from {min(values):.2%} to "
+        f"{max(values):.2%}, deviation {stdev(values):.2%}"
+    )
+
+
+def recorded(runs: Sequence[Run], judged: Sequence[Judged], split: str) -> dict[str, Any]:
+    """One file for results/: where the figures come from, and one entry a run."""
+    first = runs[0]
+    values = [headline(figures) for figures in judged]
+    return {
+        "task": first.task.name,
+        "data": first.config.data,
+        "recipe": first.folder.about().get("recipe"),
+        "command": command_of(first),
+        **(first.folder.read_facts("machine") or {}),
+        "split": split,
+        "images": list(first.facts.images),
+        "parameters": parameters(first.model),
+        "mean": mean(values),
+        "deviation": stdev(values) if len(values) > 1 else None,
+        "runs": [
+            {
+                "seed": run.config.train.seed,
+                "epochs": len(run.metrics),
+                "seconds": run.metrics[-1]["seconds"],
+                "waited": run.metrics[-1]["waited"],
+                "last": {key: run.metrics[-1][key] for key in run.metrics[-1] if "." in key},
+                "figures": {
+                    name: value
+                    for name, value in figures.to_values().items()
+                    if isinstance(value, float) or (isinstance(value, dict) and "value" in value)
+                },
+            }
+            for run, figures in zip(runs, judged, strict=True)
+        ],
+    }
+
+
+def command_of(run: Run) -> str:
+    """What to type to make this run again, but for its seed and its place."""
+    name = run.folder.about().get("recipe")
+    words = ["regard", "train", run.task.name]
+    known = recipes(run.task.name)
+    if name not in known:
+        return shlex.join([*words, "--recipe", str(name or "config.toml")])
+    asked = known[name].config(run.task.config)
+    # What the data decide, and the seed, are not typed.
+    settled = to_values(run.task.settle(asked, run.data)) | {"data": run.config.data}
+    words += ["--recipe", name]
+    for key, (now, _) in differences(to_values(run.config), settled).items():
+        if key != "train.seed":
+            words += [f"--{key.replace('_', '-')}", str(now)]
+    if "data" not in known[name].values:
+        words += ["--data", str(run.config.data)]
+    return shlex.join(words)
