@@ -20,6 +20,9 @@ def page() -> str:
         "take turns in one process; ratios are the figures to trust. A ratio above 1 means that "
         "regard takes less time.",
     ]
+    parts += trained()
+    for device in ("cuda", "cpu"):
+        parts += training_speed(f"bench-training-{device}")
     for device in ("cuda", "cpu"):
         parts += attention(f"bench-attention-{device}")
     parts += ["## What watching costs", WATCHING]
@@ -49,6 +52,82 @@ def origin(facts: dict[str, Any]) -> str:
         f"`{facts['command']}` on {facts['device']}, torch {facts['torch']}, Python "
         f"{facts['python']}, commit {facts['commit']}, {facts['date']}."
     )
+
+
+def trained() -> list[str]:
+    """Every recorded run of a recipe: `regard evaluate RUN… --record results/run-NAME.json`."""
+    found = [read(path.stem) for path in sorted(RESULTS.glob("run-*.json"))]
+    if not found:
+        return []
+    rows = []
+    for facts in found:
+        runs = facts["runs"]
+        seconds = sum(run["seconds"] for run in runs) / len(runs)
+        waited = sum(run["waited"] for run in runs) / sum(run["seconds"] for run in runs)
+        gaps = [run["last"]["train.accuracy"] - run["last"]["validation.accuracy"] for run in runs]
+        rows.append(
+            [
+                f"`{facts['command']}`",
+                f"{facts['parameters']:,}",
+                accuracy(facts),
+                f"{sum(gaps) / len(gaps):+.1%}",
+                f"{seconds:.0f} s",
+                f"{waited:.1%}",
+                f"{facts['device']}, torch {facts['torch']}, commit {facts['commit']}, "
+                f"{facts['date']}",
+            ]
+        )
+    head = ["command", "parameters", "test accuracy", "gap", "time", "waited for data", "on"]
+    return ["## Models trained", TRAINED, table(head, rows)]
+
+
+TRAINED = (
+    "Settings were chosen on training and validation images; the test set was read once a run, by "
+    "`regard evaluate … --record`. Accuracy is the mean over seeds and their deviation; of a "
+    "single run, the 95% interval over the choice of test images. The gap is accuracy on training "
+    "images without augmentation minus that on validation, at the last epoch. Time is that of "
+    "training with its measuring, without reading the data."
+)
+
+
+def accuracy(facts: dict[str, Any]) -> str:
+    runs = facts["runs"]
+    if len(runs) > 1:
+        return f"{facts['mean']:.2%} ± {facts['deviation']:.2%} ({len(runs)} seeds)"
+    seen = runs[0]["figures"]["accuracy"]
+    return f"{seen['value']:.2%} ({seen['low']:.1%} to {seen['high']:.1%}, one seed)"
+
+
+def training_speed(name: str) -> list[str]:
+    if not (RESULTS / f"{name}.json").exists():
+        return []
+    facts = read(name)
+    rows = []
+    for row in facts["rows"]:
+        ours = row["images_per_second"]["regard"]
+        for who, rate in row["images_per_second"].items():
+            low, high = row["quartiles"][who]
+            rows.append(
+                [
+                    row["model"],
+                    row["batch"],
+                    who,
+                    f"{row['parameters'][who]:,}",
+                    f"{rate:,.0f}",
+                    f"{low:,.0f} … {high:,.0f}",
+                    "" if who == "regard" else f"{ours / rate:.2f}",
+                ]
+            )
+    title = "one H200" if name.endswith("cuda") else "two CPU cores"
+    head = ["model", "batch", "who", "parameters", "images/s", "quartiles", "regard is × as fast"]
+    return [f"## Training speed on {title}", origin(facts), SPEED, table(head, rows)]
+
+
+SPEED = (
+    "Whole training loops on images of 32 × 32 pixels in memory: the same batch, arithmetic, AdamW "
+    "and augmentation (crop and flip, by regard for all). *regard* is regard's own loop with all it "
+    "checks and saves; *regard, plain loop* is the same model in the loop that the others run in."
+)
 
 
 def attention(name: str) -> list[str]:

@@ -55,7 +55,9 @@ class Browser:
         read_commands, self.commands = os.pipe()
         self.answers, write_answers = os.pipe()
         # Out of the way of 3 and 4, which the child's ends become.
-        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 64) for end in (read_commands, write_answers)]
+        ends = [
+            fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 64) for end in (read_commands, write_answers)
+        ]
 
         def become_3_and_4() -> None:
             os.dup2(ends[0], 3)

@@ -177,6 +177,11 @@ def test_any_name_is_drawn_as_it_is_or_without_its_middle(tmp_path, name):
         assert name in [text for text, _ in boxes_of_words(figure)]
 
 
+def test_a_dollar_in_a_name_is_a_dollar():
+    with drawing():
+        assert inches("$x^2$") == pytest.approx(inches("x^2$$"), abs=0.02)
+
+
 def test_long_words_lose_their_middle_and_no_more_than_needed():
     with drawing():
         words = fitting("run-" + 60 * "x" + "-seed-7", 2.0)

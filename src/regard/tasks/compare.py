@@ -81,20 +81,17 @@ def table_of(rows: Sequence[Row]) -> str:
 
 def draw_comparison(runs: Sequence[Run], path: Path) -> None:
     """Training and validation curves of every run, with its figure on test as a mark."""
-    names = unique([run.folder.path for run in runs])
-    measured = {}
-    for name, run in zip(names, runs, strict=True):
-        measured[name] = marks(run.folder).get(run.folder.path.name, {})
-    words = "; ".join(
-        f"{name}: {apart.difference:+.1%}"
-        for name, run in zip(names, runs, strict=True)
-        for apart in [gap(run.metrics)]
-    )
+    named = {}
+    for name, run in zip(unique([run.folder.path for run in runs]), runs, strict=True):
+        apart = gap(run.metrics)
+        named[f"{name} (gap {apart.difference:+.1%})"] = run
     curves_figure(
-        {name: run.metrics for name, run in zip(names, runs, strict=True)},
+        {name: run.metrics for name, run in named.items()},
         path,
-        title=f"Train minus validation at the end: {words}",
-        marks=measured,
+        title=f"{len(runs)} runs, and how much more each knows of its training images",
+        marks={
+            name: marks(run.folder).get(run.folder.path.name, {}) for name, run in named.items()
+        },
     )
 
 

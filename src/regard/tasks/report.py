@@ -26,15 +26,16 @@ def write_curves(folder: RunFolder) -> None:
 
 
 def marks(folder: RunFolder) -> dict[str, dict[str, float]]:
-    """The figures on test, where they have been measured."""
-    found = folder.read_facts("evaluation-test")
-    if not found:
+    """The figures on test, where they have been measured, for which there are curves."""
+    found, lines = folder.read_facts("evaluation-test"), folder.metrics()
+    if not found or not lines:
         return {}
+    curves = {key.partition(".")[2] for key in lines[-1]}
     return {
         folder.path.name: {
             name: value["value"]
             for name, value in found.items()
-            if isinstance(value, dict) and "value" in value
+            if name in curves and isinstance(value, dict) and "value" in value
         }
     }
 

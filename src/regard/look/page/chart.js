@@ -100,12 +100,13 @@ export function chart(
     frame.setAttribute("aria-valuetext", [heading, ...spoken].join(", "));
   }
 
-  /** The readout to the right of the crosshair, or to its left, or wherever it fits at all. */
+  /** The readout to the right of the crosshair, or to its left, or on the wider side of both. */
   function beside(across) {
     const room = view.width - readout.offsetWidth;
-    const right = across + 12;
-    const left = right <= room ? right : across - 12 - readout.offsetWidth;
-    readout.style.setProperty("left", `${Math.max(0, Math.min(room, left))}px`);
+    const [right, left] = [across + 12, across - 12 - readout.offsetWidth];
+    const wider = across < view.width / 2 ? room : 0;
+    const place = right <= room + 12 ? right : left >= -12 ? left : wider;
+    readout.style.setProperty("left", `${place}px`);
   }
 
   function valuesAt(where) {
@@ -218,7 +219,7 @@ function measure({ x, y, series, marks, width, height }) {
   const yTicks = around(least, most).filter((tick) => !shares || (tick >= 0 && tick <= 1));
   const yLabels = labels(yTicks, y.unit);
   const left = 14 + 7 * Math.max(...yLabels.map((words) => words.length));
-  const right = width - 14;
+  const right = width - 20; // half of the last label
   const whole = xs.every(Number.isInteger);
   const xTicks = xs.length ? ticks(xs[0], xs.at(-1), Math.max(2, (right - left) / 70), whole) : [];
   return {

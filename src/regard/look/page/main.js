@@ -21,8 +21,8 @@ export async function show({ title, subtitle, about = [], sections = [] }, root)
   const places = withNames(sections);
   const links = places.map(({ name, title }) => html("a", { href: `#${name}` }, title));
   const parts = places.map(frame);
-  root.append(
-    html("a", { class: "skip", href: `#${places[0]?.name ?? ""}` }, "Skip to the first section"),
+  page.furnish(root, {}, [
+    links.length > 1 && html("a", { class: "skip", href: links[0].hash }, "Skip to the sections"),
     html(
       "header",
       {},
@@ -30,23 +30,19 @@ export async function show({ title, subtitle, about = [], sections = [] }, root)
       subtitle && html("p", { class: "subtitle" }, subtitle),
       about.length > 0 && html("dl", { class: "about" }, about.map(fact)),
     ),
-    links.length > 1 &&
-      html(
-        "nav",
-        { "aria-label": "Sections" },
-        html(
-          "ol",
-          {},
-          links.map((a) => html("li", {}, a)),
-        ),
-      ),
+    links.length > 1 && navigation(links),
     html("main", {}, parts),
-  );
+  ]);
   follow(links, parts);
   await Promise.all(places.map((place, i) => fill(parts[i].querySelector(".view"), place)));
   goToAddress();
   addEventListener("hashchange", goToAddress);
   document.documentElement.dataset.drawn = "yes";
+}
+
+function navigation(links) {
+  const entries = links.map((link) => html("li", {}, link));
+  return html("nav", { "aria-label": "Sections" }, html("ol", {}, entries));
 }
 
 /** Each section with a name for its address, made from its title. */

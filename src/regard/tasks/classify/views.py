@@ -25,8 +25,9 @@ from regard.tasks.classify.learning import scores
 from regard.tasks.task import Looked
 
 MISTAKES = 24  # shown in a report
-FAITHFUL = 64  # images on which faithfulness is measured
-STEPS = 16  # points of its curves, where there are more patches than that
+FAITHFUL, FEWER = 64, 24  # images on which faithfulness is measured, and of a large model
+LARGE = 20e6  # parameters times patches: about 5 ms an image on one core
+STEPS, LOTS = 12, 3  # points of its curves after the first, and random orders to compare with
 HEADS_WORDS = (
     "What the answer read of each patch, by layer and head. Rollout multiplies all layers. "
     "Maps are recomputed from the queries and keys of this very pass."
@@ -167,11 +168,13 @@ def shown(picture: Picture) -> UInt8[np.ndarray, "y x *c"]:
 def measure_faithfulness(trained: Classifier, data: ClassifyData, split: str) -> Faithfulness:
     """Whether deleting what was most read hurts most, on some images of a split."""
     part = data.images[split]
-    rows = np.unique(np.linspace(0, len(part) - 1, min(FAITHFUL, len(part))).astype(np.int64))
+    tokens = (trained.facts.size // trained.config.model.patch) ** 2
+    size = sum(weight.numel() for weight in trained.model.parameters())
+    most = min(len(part), FAITHFUL if size * tokens < LARGE else FEWER)
+    rows = np.unique(np.linspace(0, len(part) - 1, most).astype(np.int64))
     pictures = [Picture(str(row), part.images[row]) for row in map(int, rows)]
     maps = maps_of(trained, pictures)
     last = maps.heads[:, -1].mean(1)
-    patches = last.shape[-2] * last.shape[-1]
 
     def probability(images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b classes"]:
         with torch.no_grad():
@@ -181,7 +184,8 @@ def measure_faithfulness(trained: Classifier, data: ClassifyData, split: str) ->
         probability,
         prepared(trained, pictures),
         {"rollout": maps.rollout, "last layer": last},
-        steps=0 if patches <= STEPS else STEPS,
+        steps=min(tokens, STEPS),
+        random_orders=LOTS,
     )
 
 
@@ -198,7 +202,7 @@ def faithfulness_sections(trained: Classifier, data: ClassifyData, split: str) -
             "title": title,
             "words": words,
             "data": {
-                "x": {"name": f"share of patches {verb}", "values": shares_of(found)},
+                "x": {"name": f"patches {verb}", "values": shares_of(found), "unit": "%"},
                 "y": {"name": "probability of the answer", "unit": "%"},
                 "series": [
                     {"name": name, "values": getattr(curves, kind).tolist()}

@@ -176,8 +176,9 @@ function pictureOf(view) {
     if (within(row, maps.rows) === null || within(column, maps.columns) === null) return;
     const share = map[row * maps.columns + column];
     const times = format.number(share * maps.rows * maps.columns);
-    const words = `row ${row + 1}, column ${column + 1}: ${format.percent(share, 2)} of the reading`;
-    hint(event.clientX, event.clientY, `${words}, ${times} times an even share`);
+    const place = `row ${row + 1}, column ${column + 1}`;
+    const words = `${format.percent(share, 2)} of the reading, ${times} times an even share`;
+    hint(event.clientX, event.clientY, `${place}: ${words}`);
     const [x, y, width, height] = overlay.placeOf(shown, row, column);
     for (const edge of edges) {
       Object.entries({ x, y, width, height }).forEach((pair) => edge.setAttribute(...pair));
@@ -192,7 +193,12 @@ function grid(view) {
   const { html } = tools;
   const columns = maps.layers ? [...Array(maps.heads).keys(), MEAN] : [];
   const corner = () => html("span", { class: "row", "aria-hidden": "true" });
-  const heading = (head) => html("span", { class: "column" }, head === MEAN ? MEAN : head + 1);
+  const heading = (head) =>
+    html(
+      "span",
+      { class: head === MEAN ? "column mean" : "column" },
+      head === MEAN ? MEAN : head + 1,
+    );
   return html(
     "div",
     {
@@ -321,7 +327,8 @@ function download(view, kind) {
   const { html, format, overlay, saveSvg, savePng } = view.tools;
   const click = () => {
     const shown = shownIn(view);
-    const name = format.slug(`${view.item.title ?? "image"} ${shown.name}`, "map");
+    const title = format.slug(view.item.title ?? "", "image").slice(0, 40);
+    const name = `${title}-${format.slug(shown.name)}`;
     const save = kind === "SVG" ? saveSvg : savePng;
     return save(`${name}.${kind.toLowerCase()}`, overlay.keepsake(shown));
   };

@@ -63,7 +63,7 @@ export function render(element, { classes = [], counts = [] }, tools) {
     area.replaceChildren(
       svg(
         "svg",
-        { width: left + side + 2, height: top + side + 2, "aria-hidden": "true" },
+        { width: left + Math.max(64, side + 2), height: top + side + 2, "aria-hidden": "true" },
         svg("rect", { class: "ground", x: left, y: top, width: side, height: side }),
         shades(),
         n <= NUMBERED && cell >= 19 && numbers(),
@@ -90,7 +90,7 @@ export function render(element, { classes = [], counts = [] }, tools) {
   function measure(width) {
     const longest = classes.reduce((most, name) => Math.max(most, String(name).length), 0);
     const letters = Math.min(longest, width < 500 ? 9 : 18);
-    const margin = n <= NAMED ? 16 + letters * 6.6 : 4;
+    const margin = n <= NAMED ? Math.max(64, 16 + letters * 6.6) : 4; // truth ↓ fits in 64
     const room = (Math.min(width, 760) - margin - 4) / n;
     const cell = n > NUMBERED ? Math.max(2, room) : Math.min(46, Math.floor(room)); // sharp edges
     return { width, letters, left: margin, top: margin + 14, cell, side: cell * n };

@@ -15,19 +15,18 @@ export function render(element, { items = [] }, { html, empty, format }) {
       html("h3", {}, name),
       html("p", { class: "number" }, digits, sign && html("span", {}, sign)),
       range && html("p", { class: "range" }, range),
-      range && unit === "%" && track(value, low, high),
+      range && unit === "%" && low >= 0 && high <= 1 && track(value, low, high),
       words && html("p", { class: "note" }, words),
     );
   }
 
   /** The interval where it lies between 0 and 100%. */
   function track(value, low, high) {
-    const place = (share) => `${(100 * Math.min(1, Math.max(0, share))).toFixed(2)}%`;
-    const width = `${(100 * Math.max(0, high - low)).toFixed(2)}%`;
+    const place = (share) => `${(100 * share).toFixed(2)}%`;
     return html(
       "div",
       { class: "track", "aria-hidden": "true" },
-      html("i", { style: { left: place(low), width } }),
+      html("i", { style: { left: place(low), width: place(high - low) } }),
       html("b", { style: { left: place(value) } }),
     );
   }
