@@ -125,8 +125,9 @@ def training_speed(name: str) -> list[str]:
 
 SPEED = (
     "Whole training loops on images of 32 × 32 pixels in memory: the same batch, arithmetic, AdamW "
-    "and augmentation (crop and flip, by regard for all). *regard* is regard's own loop with all it "
-    "checks and saves; *regard, plain loop* is the same model in the loop that the others run in."
+    "and augmentation (crop and flip, by regard for all). *regard* is regard's own loop with all "
+    "that it checks and saves; *regard, plain loop* is the same model in the loop that the others "
+    "run in."
 )
 
 

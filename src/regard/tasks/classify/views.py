@@ -33,9 +33,10 @@ HEADS_WORDS = (
     "Maps are recomputed from the queries and keys of this very pass."
 )
 FAITHFUL_WORDS = (
-    "Patches are deleted, or shown, most read first; the probability of the model's own answer is "
-    "followed. An order that matters beats a random one: deletion falls sooner, insertion rises "
-    "sooner. The gain is half the sum of both areas' distances from random."
+    "Patches are deleted, or shown, most read first, a hidden one showing the image's mean colour; "
+    "the probability of the model's own answer is followed. An order that matters beats a random "
+    "one: deletion falls sooner, insertion rises sooner. The gain is half the sum of both areas' "
+    "distances from random."
 )
 
 
