@@ -8,12 +8,13 @@ BIN := $(VENV)/bin
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 GPU_TESTS = $(shell grep -lE 'pytest\.mark\.cuda' tests/test_*.py)
 
-.PHONY: help demo test test-gpu format clean
+.PHONY: help demo test test-gpu faults format clean
 
 help:
 	@echo "make demo      install the core into $(VENV) and run the tour on embedded data"
 	@echo "make test      install the test extra too; check format, lint and types; run all tests"
 	@echo "make test-gpu  run the tests that need CUDA and record results/gpu-tests.json"
+	@echo "make faults    kill a training run at random moments, 20 times over, and compare bits"
 	@echo "make format    format the code and mend what the linter can"
 	@echo "make clean     remove $(VENV) and everything that was generated"
 
@@ -33,6 +34,10 @@ test-gpu:
 	@test -n "$(GPU_TESTS)" || { echo "no test is marked with cuda" >&2; exit 1; }
 	REGARD_REQUIRE=cuda PYTHONPATH=src $(GPU_PYTHON) -m pytest -o addopts= -m cuda \
 		--record-gpu results/gpu-tests.json $(GPU_TESTS)
+
+# Other moments: make faults SEED=1. More of them: make faults ROUNDS=100.
+faults: $(VENV)/.test
+	$(BIN)/python tests/faults.py --rounds $(or $(ROUNDS),20) --seed $(or $(SEED),0)
 
 format: $(VENV)/.test
 	$(BIN)/ruff format .

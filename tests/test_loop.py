@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,19 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_state(tm
     step, state = RunFolder(tmp_path).latest_state()
     assert step == 15
     assert all(torch.isfinite(w).all() for w in state.read_tensors("state.safetensors").values())
+
+
+def test_between_equal_figures_the_lower_loss_decides(tmp_path):
+    losses = iter([0.5, 0.3, 0.4, 0.3])
+    figures = [0.9, 0.9, 0.9, 0.8]
+
+    def measured(_):
+        return {"validation.accuracy": figures.pop(0), "validation.loss": next(losses)}
+
+    config = replace(toy_run.CONFIG, epochs=4)
+    run = RunFolder.at(tmp_path / "run")
+    at = train(toy_run.model(), toy_run.Points(), toy_run.objective, measured, config, run)
+    assert (at.best, at.best_loss, at.best_epoch) == (0.9, 0.3, 1)
 
 
 def test_the_best_weights_by_validation_are_kept_and_patience_ends_the_run(tmp_path):

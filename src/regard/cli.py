@@ -4,9 +4,11 @@ Commands are named here and live elsewhere. Nothing heavy is imported until one 
 so that `regard --help` answers at once.
 """
 
+import contextlib
 import difflib
 import functools
 import inspect
+import io
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -137,18 +139,44 @@ def call(name: str, command: Command, args: list[str]) -> None:
     if command.adapts:
         loaded = loaded(args)
     words = vars(loaded).get("description", command.summary)
+    framed = io.StringIO()
     try:
-        tyro.cli(typed_in_place(loaded), args=args, prog=f"regard {name}", description=words)
+        with contextlib.redirect_stderr(framed):
+            parsed = tyro.cli(
+                typed_in_place(loaded), args=args, prog=f"regard {name}", description=words
+            )
     except SystemExit as leaving:
-        asked_for_help = not leaving.code and ("-h" in args or "--help" in args)
-        if asked_for_help:
+        if leaving.code:
+            raise UserError(unframed(framed.getvalue(), name)) from None
+        if "-h" in args or "--help" in args:
             print("\n".join(("examples:", *(f"  {line}" for line in command.examples))))
         raise
+    except ValueError as contradiction:  # a configuration's own word on its fields
+        raise UserError(str(contradiction)) from None
+    parsed()
+
+
+def unframed(text: str, name: str) -> str:
+    """What the parser says in a frame of several lines, as a sentence."""
+    blocks: list[list[str]] = [[]]
+    for line in text.splitlines():
+        line = line.strip("│| ")
+        if line and not line.strip("-─╭╮╰╯├┤"):
+            blocks.append([])
+        elif line:
+            blocks[-1].append(line)
+    told = " ".join(blocks[1] if len(blocks) > 1 else blocks[0]).removeprefix("Error parsing ")
+    near = next(
+        (block[1].split()[0] for block in blocks if block[:1] == ["Perhaps you meant:"]), ""
+    )
+    hint = f"; did you mean {near.rstrip(',')}?" if near else ""
+    return f"{told.rstrip('.').removeprefix('config.')}{hint or f' (regard {name} --help)'}"
 
 
 def typed_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, with `*names` and arguments without a default typed without a flag.
 
+    It does not call what it wraps, but returns the call, to be made when all is parsed.
     A required dataclass keeps its flags: marked so, each of its fields would lose theirs.
     """
     from tyro.conf import Positional
@@ -163,7 +191,8 @@ def typed_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def same(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
+        # Called when all is read, so that what it raises is told from what the parser does.
+        return functools.partial(function, *args, **kwargs)
 
     # tyro looks through a wrapper that says it is one, and would read the old hints.
     vars(same).pop("__wrapped__")

@@ -21,7 +21,9 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
     """The command `train` with the flags of the task and the defaults of the recipe in `args`."""
     from tyro.conf import arg
 
-    name = next((word for word in args if not word.startswith("-")), None)
+    name = next((word for word in args if word in TASKS), None)
+    if name is None and args and not args[0].startswith("-"):
+        name = args[0]
     if name is None or name not in TASKS:
         if name is None and not {"-h", "--help"} & set(args):
             raise UserError(
@@ -71,11 +73,12 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
             tensorboard: write the figures for TensorBoard too, into the run.
             report: write report.html at the end.
         """
-        from regard.config import change
+        from regard.config import build, change, to_values
         from regard.tasks.report import write_curves
         from regard.tasks.run import load
         from regard.tasks.session import Session
 
+        config = build(kind, to_values(config))
         if epochs is not None:
             config = change(config, {"train.epochs": epochs})
         session = Session(entry.load(), config, chosen, quiet=quiet, tensorboard=tensorboard)
@@ -88,14 +91,24 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
             session.say(f"report: {run.report('validation')}")
         session.say(f"next: regard evaluate {folder.path}    regard look {folder.path} test:0")
 
-    train.__annotations__["config"] = Annotated[kind, arg(name="")]
+    fields = unchecked(kind)
+    train.__annotations__["config"] = Annotated[fields, arg(name="")]
     vars(train)["description"] = (
         f"{entry.summary}\n\nDefaults below are those of the recipe {chosen.name}: "
         f"{chosen.about.words}."
         if chosen
         else entry.summary
     )
-    return with_default(train, "config", default)
+    return with_default(train, "config", fields(**vars(default)))
+
+
+def unchecked(kind: type[Any]) -> type[Any]:
+    """The same fields, which may contradict one another.
+
+    Those of a configuration as a whole are checked by `build`, in a sentence; tyro would take
+    what it says of them for a fault of the program.
+    """
+    return type(kind.__name__, (kind,), {"__post_init__": lambda _: None, "__doc__": kind.__doc__})
 
 
 def with_default(function: Callable[..., None], name: str, value: Any) -> Callable[..., None]:
@@ -264,6 +277,8 @@ def compare(
     from regard.tasks.compare import draw_comparison, rows_of, table_of
     from regard.tasks.run import load, train
 
+    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise UserError(f"{out}: a comparison is drawn as .png, .svg or .pdf")
     if epochs and task is None:
         raise UserError(f"--epochs needs --task: regard compare --task {first_task()} --epochs …")
     found = [load(run, device=device) for run in runs]

@@ -146,6 +146,14 @@ def parse_toml(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is not TOML: {trouble}") from None
 
 
+def table(values: Mapping[str, Any], key: str, *, source: str = "") -> Mapping[str, Any]:
+    """The table under a key, empty where there is none."""
+    found = values.get(key, {})
+    if not isinstance(found, Mapping):
+        raise UserError(_said(source, f"{key} = {found!r} is not a table"))
+    return found
+
+
 def check_kinds(config: Any) -> None:
     """Refuse a value of the wrong kind, naming its field and, for a word, the nearest choice."""
     hints = typing.get_type_hints(type(config))

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from regard.config import build, parse_toml, to_toml
+from regard.config import build, parse_toml, table, to_toml
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FORMAT = 1  # of the folder; a reader refuses a newer one
+GUARDED = ("config.toml", "data.json", "metrics.jsonl", "model.safetensors")  # written when locked
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,22 @@ class RunFolder:
         """A new folder at a path of the user's choice, which must not hold anything yet."""
         with _said(path):
             path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
-                raise UserError(f"{path} is not empty, and a run is never overwritten")
+        cls.expect_vacant(path)
         return cls(path)
+
+    @staticmethod
+    def expect_vacant(path: Path) -> None:
+        """Refuse a folder that holds something; hidden files, as a killed start leaves, do not."""
+        with _said(path):
+            if os.path.isdir(path) and any(not e.name.startswith(".") for e in path.iterdir()):
+                raise UserError(f"{path} is not empty, and a run is never overwritten")
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """An existing run."""
-        if not path.is_dir():
+        if not os.path.isdir(path):  # unlike `is_dir`, not stopped by a path that is too long
             raise UserError(f"there is no run {path}")
-        if not (path / "config.toml").is_file():
+        if not os.path.isfile(path / "config.toml"):
             raise UserError(f"{path} is not a run: it has no config.toml")
         return cls(path)
 
@@ -84,12 +91,13 @@ class RunFolder:
 
     def config(self, kind: type[T]) -> T:
         """The configuration, as the dataclass it was written from."""
-        return build(kind, self._config().get("run", {}), source=str(self.path / "config.toml"))
+        source = str(self.path / "config.toml")
+        return build(kind, table(self._config(), "run", source=source), source=source)
 
     def _config(self) -> dict[str, Any]:
         values = parse_toml(self.path / "config.toml")
         written = values.get("format")
-        if not isinstance(written, int) or not 1 <= written <= FORMAT:
+        if type(written) is not int or not 1 <= written <= FORMAT:
             raise UserError(
                 f"{self.path / 'config.toml'} has format {written!r}; this version reads 1 to "
                 f"{FORMAT}: update regard, or run it with the version that wrote the run"
@@ -167,6 +175,32 @@ class RunFolder:
 
     def read_tensors(self, name: str) -> dict[str, Tensor]:
         """Tensors as they were written, or a sentence about what happened to the file."""
+        return self._read_tensors(name)[0]
+
+    def write_state(self, step: int, tensors: Mapping[str, Tensor], text: str) -> None:
+        """Everything needed to go on after `step`: tensors, and a text that belongs to them."""
+        with self.writing_state(step) as folder:
+            folder.write_text("state.json", text)
+            folder.write_tensors("state.safetensors", tensors, text=_digest(text))
+
+    def read_state(self) -> tuple[Path, dict[str, Tensor], str] | None:
+        """The newest whole state: its folder, tensors and text."""
+        found = self.latest_state()
+        if found is None:
+            return None
+        folder = found[1]
+        tensors, about = folder._read_tensors("state.safetensors")
+        path = folder.path / "state.json"
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as trouble:
+            words = getattr(trouble, "strerror", None) or trouble
+            raise UserError(f"{path} is damaged and cannot be read: {words}") from None
+        if about.get("text", _digest(text)) != _digest(text):
+            raise UserError(f"{path} is damaged: it is not the text that was written")
+        return folder.path, tensors, text
+
+    def _read_tensors(self, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:
         from safetensors import SafetensorError, safe_open
 
         path = self.path / name
@@ -180,7 +214,7 @@ class RunFolder:
             raise UserError(f"{path} is damaged and cannot be read: {trouble}") from None
         if "sha256" in metadata and metadata["sha256"] != _checksum(tensors):
             raise UserError(f"{path} is damaged: its numbers are not those that were written")
-        return tensors
+        return tensors, metadata
 
     @contextmanager
     def writing_state(self, step: int) -> Iterator[RunFolder]:
@@ -191,10 +225,15 @@ class RunFolder:
             draft = parent / f"{step:09d}.draft"
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir()
-        yield RunFolder(draft)
+        try:
+            yield RunFolder(draft)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)  # on a full disk, half a state is in the way
+            raise
         with _said(parent):
-            final = parent / f"{step:09d}"
-            shutil.rmtree(final, ignore_errors=True)
+            # A second state of the same step stands beside the first until it is in place.
+            turn = max((turn for at, turn, _ in self._states() if at == step), default=-1) + 1
+            final = parent / (f"{step:09d}" if not turn else f"{step:09d}-{turn}")
             os.replace(draft, final)
             _sync(parent)
             for old in parent.iterdir():
@@ -203,14 +242,17 @@ class RunFolder:
 
     def latest_state(self) -> tuple[int, RunFolder] | None:
         """The newest whole state and its step."""
+        step, _, path = max(self._states(), default=(0, 0, None))
+        return None if path is None else (step, RunFolder(path))
+
+    def _states(self) -> list[tuple[int, int, Path]]:
+        """Whole states: the step, which of several of that step, and where."""
         parent = self.path / "state"
-        steps = [
-            entry for entry in (parent.iterdir() if parent.is_dir() else ()) if entry.name.isdigit()
-        ]
-        if not steps:
-            return None
-        newest = max(steps, key=lambda entry: int(entry.name))
-        return int(newest.name), RunFolder(newest)
+        found = []
+        for entry in parent.iterdir() if parent.is_dir() else ():
+            if name := re.fullmatch(r"(\d+)(?:-(\d+))?", entry.name):
+                found.append((int(name[1]), int(name[2] or 0), entry))
+        return found
 
     # Files
 
@@ -255,6 +297,9 @@ class RunFolder:
         try:
             if not _lock(file.fileno()):
                 raise UserError(f"{self.path} is being written by another process")
+            for name in GUARDED:  # what a process killed while writing left half done
+                for draft in self.path.glob(f".{name}.*.draft"):
+                    draft.unlink(missing_ok=True)
             yield
         finally:
             file.close()  # which also lets go of the lock
@@ -279,6 +324,10 @@ def _checksum(tensors: Mapping[str, Tensor]) -> str:
         digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _lock(descriptor: int) -> bool:

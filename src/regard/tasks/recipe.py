@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.config import build, parse_toml
+from regard.config import build, parse_toml, table
 from regard.errors import UserError
+from regard.tasks import find
 
 C = TypeVar("C")
 FOLDER = Path(__file__).parent / "recipes"
@@ -55,12 +56,12 @@ class Recipe:
 
 def read_recipe(path: Path, task: str) -> Recipe:
     """A recipe from a file of yours, or the configuration of a run."""
-    values = parse_toml(path)
-    if "run" in values:  # config.toml of a run
-        head, values = {"task": values.get("task", task)}, values["run"]
+    whole = parse_toml(path)
+    if "run" in whole:  # config.toml of a run
+        head, values = {"task": whole.get("task", task)}, table(whole, "run", source=str(path))
     else:
-        head = values.pop("recipe", {})
-        head = {"task": task, **head} if isinstance(head, dict) else head  # build says what it is
+        head = {"task": task, **table(whole, "recipe", source=str(path))}
+        values = {name: value for name, value in whole.items() if name != "recipe"}
     about = build(About, head, source=str(path), under="recipe")
     if about.task != task:
         raise UserError(f"{path} is a recipe for {about.task}, not for {task}")
@@ -86,9 +87,9 @@ def choose_recipe(task: str, name: str | None = None, data: str | None = None) -
             return read_recipe(Path(name), task)
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-        raise UserError(f"no recipe {name!r} for {task}; {hint}, or name a file.toml")
+        raise UserError(f"no recipe {name!r} for {task}, nor such a file; {hint}")
     default = [recipe for recipe in known.values() if recipe.about.default]
     if data is None:
-        return next(recipe for recipe in default if recipe.values.get("data"))
+        data = find(task).load_config()().data
     own = next(recipe for recipe in default if not recipe.values.get("data"))
     return next((recipe for recipe in default if recipe.values.get("data") == data), own)

@@ -10,7 +10,7 @@ The command line calls the same functions.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from regard.runs import RunFolder
 from regard.tasks import find
 from regard.tasks.recipe import choose_recipe
 from regard.tasks.report import write_curves, write_report
-from regard.tasks.session import Session
+from regard.tasks.session import Session, differences
 from regard.tasks.task import Judged, Looked, Task, Trained
 from regard.train.device import choose_device
 from regard.train.loop import put_weights
@@ -155,20 +155,22 @@ class Run:
         """Data of the user's choice, which must speak of the same classes."""
         config = change(self.config, {"data": name})
         data = self.task.read(config)
-        for fact, ours in to_values(self.facts).items():
-            theirs = getattr(data.facts, fact)
-            if fact in ("classes", "channels", "size") and theirs != ours:
-                raise UserError(
-                    f"{name} has the {fact} {listed(theirs)}, and {self.folder.path} was trained "
-                    f"on {listed(ours)}; it can be measured on the same only"
-                )
-        self.task.settle(config, data)
+        theirs, ours = (getattr(facts, "classes", ()) for facts in (data.facts, self.facts))
+        if theirs != ours:
+            raise UserError(f"{name} has the classes {few(theirs)}; the run knows {few(ours)}")
+        wanted = to_values(self.task.settle(config, data))
+        for field, (needed, have) in differences(wanted, to_values(config)).items():
+            raise UserError(f"{name} needs {field} = {needed!r}, and the run has {have!r}")
         return data
 
     def evaluated(self, split: str) -> Judged | None:
         """What `evaluate` last said of a split."""
         values = self.folder.read_facts(f"evaluation-{split}")
-        return None if values is None else self.task.revive(values)
+        try:
+            return None if values is None else self.task.revive(values)
+        except ValueError as trouble:
+            path = self.folder.path / f"evaluation-{split}.json"
+            raise UserError(f"{path} is damaged: {trouble}") from None
 
     def look(self, *inputs: Any) -> Look:
         """Where the model looked; shows itself in a notebook."""
@@ -223,6 +225,12 @@ class Look:
             f'<iframe srcdoc="{page}" sandbox="allow-scripts allow-downloads" '
             'style="width:100%;height:720px;border:0"></iframe>'
         )
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of several names, and how many there are."""
+    first = ", ".join(names[:5])
+    return first if len(names) <= 5 else f"{first}, … ({len(names)} in all)"
 
 
 def flattened(changes: Mapping[str, Any], under: str = "") -> list[tuple[str, Any]]:

@@ -135,7 +135,8 @@ class Session:
         folder, config = RunFolder.open(out), self.config
         about = folder.about()
         if about.get("task") != self.task.name:
-            raise UserError(f"{out} is a run of {about.get('task')}, not of {self.task.name}")
+            other = about.get("task", "a task it does not name")
+            raise UserError(f"{out} is a run of {other}, not of {self.task.name}")
         kept = folder.config(self.task.config)
         changed = differences(to_values(config), to_values(kept))
         for name, (now, before) in changed.items():
@@ -157,7 +158,7 @@ class Session:
             self.say(f"from here on {name} is {now}, not {before}")
 
     def note_facts(self, folder: RunFolder, data: Any, where: torch.device) -> None:
-        """What the data and the machine are, unless it is noted; a run can be killed as it begins."""
+        """Note what data and machine are, unless that was done: a start can be killed halfway."""
         for name, values in (("data", to_values(data.facts)), ("machine", machine(where))):
             if folder.read_facts(name) is None:
                 folder.write_facts(name, values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from regard.errors import UserError
 from regard.train.loop import Progress, Report
@@ -16,15 +17,13 @@ def board(folder: Path | None) -> Iterator[Report | None]:
     if folder is None:
         yield None
         return
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise UserError("TensorBoard is not installed: pip install 'regard[tensorboard]'") from None
-    with SummaryWriter(str(folder)) as writer:
-        lines = 0
+    with writer_class()(str(folder)) as writer:
+        lines: int | None = None
 
         def report(at: Progress) -> None:
             nonlocal lines
+            if lines is None:  # epochs of an earlier sitting have been written
+                lines = at.lines if at.batch else at.lines - 1
             if at.lines > lines:
                 lines = at.lines
                 for name, value in at.figures.items():
@@ -32,3 +31,12 @@ def board(folder: Path | None) -> Iterator[Report | None]:
                 writer.flush()
 
         yield report
+
+
+def writer_class() -> Any:
+    """TensorBoard's own writer, or a sentence where there is none."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UserError("TensorBoard is not installed: pip install 'regard[tensorboard]'") from None
+    return SummaryWriter

@@ -61,7 +61,8 @@ def does_not_fit(batch: int, smaller: int, device: torch.device, unit: str) -> U
     if not smaller:
         return UserError(f"not even a batch of 1 fits into {where}; take a smaller model")
     times = -(-batch // smaller)
+    steps = "the same steps" if times * smaller == batch else f"steps of {times * smaller}"
     return UserError(
         f"a batch of {batch} {unit} does not fit into {where}; {smaller} do: "
-        f"--batch {smaller} --train.accumulate {times} makes the same steps"
+        f"--batch {smaller} --train.accumulate {times} makes {steps}"
     )

@@ -35,7 +35,7 @@ def display(
 
     live = Bars(
         TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}"),
-        BarColumn(),
+        BarColumn(bar_width=12 if console.width < 100 else 24),
         TextColumn("{task.fields[words]}"),
         console=console,
         transient=True,
@@ -43,11 +43,14 @@ def display(
     )
     bar = live.add_task("", total=steps, epoch=1, epochs=epochs, words="")
     pace = Pace()
-    shown, lines = 0.0, 0
+    shown: float = 0.0
+    lines: int | None = None
 
     def report(at: Progress) -> None:
         nonlocal shown, lines
         pace.saw(at)
+        if lines is None:  # epochs of an earlier sitting have been told
+            lines = at.lines if at.batch else at.lines - 1
         if at.lines > lines:  # an epoch is over
             lines = at.lines
             words = [f"epoch {at.epoch:>{len(str(epochs))}} of {epochs}"]
@@ -61,12 +64,10 @@ def display(
             return
         shown = now
         loss = f"loss {at.loss / at.items:.3f}" if at.items else ""
-        figures = [
-            f"{name.replace('.', ' ')} {written(name, x)}" for name, x in few(at.figures)[:1]
-        ]
+        figures = [f"{quantity(name)} {written(name, x)}" for name, x in few(at.figures)[:1]]
         parts = [loss, *figures, f"{pace.items_a_second:,.0f} {unit}/s"]
         parts += [f"{duration(pace.left(at, steps))} left"]
-        parts += [f"{held / 2**30:.1f} GB"] if (held := memory()) else []
+        parts += [f"{held / 2**30:.1f} GB"] if console.width >= 85 and (held := memory()) else []
         epoch = min(at.epoch + 1, epochs)
         live.update(bar, completed=at.step, epoch=epoch, words="  ".join(filter(None, parts)))
 
@@ -74,10 +75,15 @@ def display(
         yield report
 
 
+def quantity(name: str) -> str:
+    """What is measured, without where: accuracy for validation.accuracy."""
+    return name.rpartition(".")[2]
+
+
 def few(figures: dict[str, float]) -> list[tuple[str, float]]:
     """The figures worth a place in a line: those of the deciding kind, by split."""
     first = next(iter(figures), "")
-    kind = first.partition(".")[2] or first
+    kind = quantity(first)
     return [(name, x) for name, x in figures.items() if name.endswith(kind)]
 
 

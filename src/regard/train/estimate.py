@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
 import time
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -32,7 +34,6 @@ def estimate(
     batches: Batches,
     objective: Objective,
     config: TrainConfig,
-    run: RunFolder,
     *,
     measured: int,
 ) -> Estimate:
@@ -45,7 +46,8 @@ def estimate(
     device = next(model.parameters()).device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    trial = Trainer(copy.deepcopy(model), batches, objective, lambda _: {}, config, run)
+    nowhere = RunFolder(Path(os.devnull))  # a trial writes nothing
+    trial = Trainer(copy.deepcopy(model), batches, objective, lambda _: {}, config, nowhere)
     trial.model.train()
     source, times = batches.epoch(0, 0), []
     for _ in range(STEPS):

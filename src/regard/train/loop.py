@@ -11,7 +11,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -44,6 +44,10 @@ Measure = Callable[[nn.Module], dict[str, float]]  # validation figures, the dec
 Report = Callable[["Progress"], None]
 
 
+class Diverged(UserError):
+    """Numbers grew out of bounds: says at which step and batch, and which state is kept."""
+
+
 @dataclass
 class Progress:
     """How far a run is: everything about its place that is not a tensor."""
@@ -54,6 +58,7 @@ class Progress:
     loss: float = 0.0  # summed over the items of this epoch
     items: int = 0
     best: float | None = None
+    best_loss: float = 0.0  # which decides between epochs whose deciding figures are equal
     best_epoch: int = -1
     seconds: float = 0.0  # of training, over all sittings
     waited: float = 0.0  # of these, for data
@@ -102,6 +107,25 @@ def repeatable(wanted: bool) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(before[0])
         torch.backends.cudnn.benchmark = before[1]
+
+
+def loss_beside(figures: Mapping[str, float]) -> float:
+    """The loss on the split of the first figure, or 0 where none was measured."""
+    split = next(iter(figures), "").rpartition(".")[0]
+    return figures.get(f"{split}.loss", 0.0)
+
+
+def put_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Give a model its weights, or name the first that does not fit it."""
+    own = model.state_dict()
+    for name in (*own, *weights):
+        here, there = own.get(name), weights.get(name)
+        if here is None or there is None:
+            raise ValueError(f"{'it' if there is None else 'the model'} has no {name}")
+        if here.shape != there.shape:
+            sizes = [" × ".join(map(str, one.shape)) or "one number" for one in (there, here)]
+            raise ValueError(f"{name} is {sizes[0]}, and {sizes[1]} in the model")
+    model.load_state_dict(weights)
 
 
 class Trainer:
@@ -156,6 +180,7 @@ class Trainer:
             if self.report is not None:
                 self.report(at)
             if self.interrupted or time.monotonic() - self.saved > self.config.save_seconds:
+                self.expect_numbers()
                 self.save()
             if self.interrupted:
                 raise KeyboardInterrupt
@@ -172,7 +197,7 @@ class Trainer:
             total, items = total + loss.detach(), items + count
         summed = float(total)  # the one wait for the device in a step
         if summed != summed or summed in (float("inf"), float("-inf")):
-            raise UserError(self.not_a_number(summed))
+            raise Diverged(self.words_on(f"the loss became {summed}", 1))
         # Gradients of sums, divided once: the same however the items were cut into batches.
         parameters = [p for p in self.model.parameters() if p.grad is not None]
         torch._foreach_div_([p.grad for p in parameters if p.grad is not None], max(1, items))
@@ -186,6 +211,7 @@ class Trainer:
 
     def finish_epoch(self) -> None:
         """Measure, write a line, keep the weights if they are the best, save."""
+        self.expect_numbers()
         at, began = self.progress, time.perf_counter()
         own = {name: weight.clone() for name, weight in self.model.state_dict().items()}
         weights = own if self.average is None else self.average.weights
@@ -194,8 +220,11 @@ class Trainer:
         with torch.no_grad():
             at.figures = self.measure(self.model)
         deciding = next(iter(at.figures.values()), None)
-        if deciding is not None and (at.best is None or deciding > at.best):
-            at.best, at.best_epoch = deciding, at.epoch
+        loss = loss_beside(at.figures)
+        if deciding is not None and (
+            at.best is None or (deciding, -loss) > (at.best, -at.best_loss)
+        ):
+            at.best, at.best_loss, at.best_epoch = deciding, loss, at.epoch
             self.run.write_tensors("model.safetensors", weights)
         self.model.load_state_dict(own)
         at.seconds += time.perf_counter() - began
@@ -229,13 +258,20 @@ class Trainer:
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
 
-    def not_a_number(self, loss: float) -> str:
+    def expect_numbers(self) -> None:
+        """A step can overflow after a loss that was still a number; never keep such weights."""
+        for name, weight in self.model.named_parameters():
+            if not weight.isfinite().all():
+                raise Diverged(self.words_on(f"{name} became larger than any number", 0))
+
+    def words_on(self, trouble: str, ahead: int) -> str:
+        """Where a run that diverged is, `ahead` steps after those that are done, and its state."""
         at = self.progress
         kept = self.run.latest_state()
         hold = f"the state after step {kept[0]} is kept" if kept else "no state had been saved yet"
         return (
-            f"the loss became {loss} at step {at.step + 1} (epoch {at.epoch + 1}, batch "
-            f"{at.batch + 1}); {hold}. Try a lower learning rate or a longer warm-up"
+            f"{trouble} at step {at.step + ahead} (epoch {at.epoch + 1}, batch "
+            f"{at.batch + ahead}); {hold}. Try a lower learning rate or a longer warm-up"
         )
 
     @contextmanager
@@ -273,27 +309,26 @@ class Trainer:
                 "cuda": torch.cuda.get_rng_state_all() if self.device.type == "cuda" else [],
             },
         }
-        tensors, text = pack(tree)
-        with self.run.writing_state(self.progress.step) as folder:
-            folder.write_tensors("state.safetensors", tensors)
-            folder.write_text("state.json", text)
+        self.run.write_state(self.progress.step, *pack(tree))
         self.saved = time.monotonic()
 
     def load(self) -> None:
         """Go back to the newest whole state; a run that never saved one starts at the beginning."""
-        found = self.run.latest_state()
+        found = self.run.read_state()
         if found is None:
             self.run.keep_metrics(0)
             return
-        _, folder = found
-        tensors = folder.read_tensors("state.safetensors")
-        tree = unpack(tensors, (folder.path / "state.json").read_text(encoding="utf-8"))
+        path, tensors, text = found
         try:
-            self.model.load_state_dict(tree["model"])
+            tree = unpack(tensors, text)
+        except (ValueError, KeyError) as trouble:
+            raise UserError(f"{path} is damaged and cannot be read: {trouble}") from None
+        try:
+            put_weights(self.model, tree["model"])
             self.optimiser.load(tree["optimiser"])
         except (RuntimeError, ValueError, KeyError) as trouble:
             first = str(trouble).strip().splitlines()[0]
-            raise UserError(f"{folder.path} belongs to another configuration: {first}") from None
+            raise UserError(f"{path} belongs to another configuration: {first}") from None
         if self.average is not None and tree["average"] is not None:
             self.average.load(tree["average"]["weights"], tree["average"]["steps"])
         self.progress = Progress(**tree["progress"])

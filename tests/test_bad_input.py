@@ -1,0 +1,643 @@
+"""What is wrong with what a user typed, or has on disk, is one sentence, and nothing is spoilt."""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from official import write_bomb, write_idx, write_photos
+from regard.cli import main
+from regard.data import catalogue
+from regard.runs import RunFolder
+
+RECIPE = """
+data = "digits"
+batch = 64
+model = { image = 8, patch = 2, width = 16, layers = 1, heads = 2 }
+train = { epochs = 1 }
+"""
+BRIEF = ["--recipe", "tiny.toml", "--no-report", "--quiet"]
+ON_DIGITS = ["train", "classify", *BRIEF]
+TEN = "abcdefghij"
+STATE = Path("state", "000000019")
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path, monkeypatch):
+    """No test reads or writes the user's data, or where the tests are started."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(catalogue, "DEBIAN", tmp_path / "debian")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.toml").write_text(RECIPE)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A good run, which no test may change."""
+    folder = tmp_path_factory.mktemp("runs")
+    with contextlib.chdir(folder):
+        (folder / "tiny.toml").write_text(RECIPE)
+        assert main([*ON_DIGITS, "--out", "good"]) == 0
+    return folder / "good"
+
+
+class Desk:
+    """What a case has to work with: an empty current folder, and a good run to copy."""
+
+    def __init__(self, folder: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.trained, self.monkeypatch = folder, trained, monkeypatch
+
+    def photos(self, **counts: int) -> Path:
+        write_photos(self.folder / "photos", counts or {"cat": 8, "dog": 8})
+        return self.folder / "photos"
+
+    def photo(self, change: Callable[[bytes], bytes]) -> Path:
+        """A folder of photos in which one is not as it was."""
+        file = self.photos() / "cat" / "1.png"
+        file.write_bytes(change(file.read_bytes()))
+        return file.parents[1]
+
+    def table(self, text: str) -> Path:
+        self.photos()
+        path = self.folder / "photos" / "table.csv"
+        path.write_text(text)
+        return path
+
+    def recipe(self, text: str) -> list[str]:
+        (self.folder / "mine.toml").write_text(text)
+        return ["train", "classify", "--recipe", "mine.toml", "--out", "run"]
+
+    def run(self) -> Path:
+        return Path(shutil.copytree(self.trained, self.folder / "copy"))
+
+    def broken(self, name: str | Path, change: Callable[[bytes], bytes] | None = None) -> Path:
+        """A copy of the good run, one file of which is changed or gone."""
+        file = self.run() / name
+        if change is None:
+            file.unlink()
+        else:
+            file.write_bytes(change(file.read_bytes()))
+        return self.folder / "copy"
+
+    def figures(self, text: str) -> Path:
+        """A copy of the good run with such figures on test."""
+        (self.run() / "evaluation-test.json").write_text(text)
+        return self.folder / "copy"
+
+    def config(self, before: str, after: str) -> Path:
+        return self.broken("config.toml", lambda text: swapped(text, before, after))
+
+    def weights(self, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
+        """A copy of the good run with other weights, well written."""
+        run = RunFolder(self.run())
+        tensors = run.read_tensors("model.safetensors")
+        change(tensors)
+        run.write_tensors("model.safetensors", tensors)
+        return run.path
+
+
+def swapped(text: bytes, before: str, after: str) -> bytes:
+    assert before.encode() in text
+    return text.replace(before.encode(), after.encode())
+
+
+def half(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def flipped(data: bytes) -> bytes:
+    """One bit of it the other way round, in the middle of what matters."""
+    at = len(data) * 2 // 3
+    return data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
+
+
+def not_a_number(tensors: dict[str, torch.Tensor]) -> None:
+    tensors["head.weight"][0, 0] = torch.nan
+
+
+def train(data: Path | str, *more: str) -> list[str]:
+    return [*ON_DIGITS, "--data", str(data), "--out", "run", *more]
+
+
+def resume(run: Path, *more: str) -> list[str]:
+    return ["train", "classify", "--resume", "--out", str(run), "--no-report", *more]
+
+
+def ask(run: Path) -> list[str]:
+    return ["predict", str(run), "test:0"]
+
+
+def idx_with_a_wrong_label(desk: Desk) -> list[str]:
+    folder = desk.folder / "mnist"
+    write_idx(folder, packed=False, side=8)
+    file = folder / "train-labels-idx1-ubyte"
+    file.write_bytes(file.read_bytes()[:-1] + b"\x0a")
+    return train(folder)
+
+
+def bomb(desk: Desk) -> Path:
+    write_bomb(desk.folder / "bomb.png")
+    return desk.folder / "bomb.png"
+
+
+def bombed(desk: Desk) -> list[str]:
+    folder = desk.photos()
+    write_bomb(folder / "cat" / "1.png")
+    return train(folder)
+
+
+def empty_class(desk: Desk) -> list[str]:
+    (desk.photos() / "fox").mkdir()
+    return train("photos")
+
+
+def folder_without_images(desk: Desk) -> list[str]:
+    (desk.folder / "texts").mkdir()
+    (desk.folder / "texts" / "a.txt").write_text("a")
+    return ["predict", str(desk.trained), "texts"]
+
+
+def no_cuda(desk: Desk) -> list[str]:
+    desk.monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    return [*ON_DIGITS, "--device", "cuda", "--out", "run"]
+
+
+def full_disk(desk: Desk) -> list[str]:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    desk.monkeypatch.setattr(os, "fsync", full)
+    return [*ON_DIGITS, "--out", "run"]
+
+
+def without_tensorboard(desk: Desk) -> list[str]:
+    desk.monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    return [*ON_DIGITS, "--out", "run", "--tensorboard"]
+
+
+# What is wrong → how it comes about and is typed, and what is said.
+CASES: dict[str, tuple[Callable[[Desk], list[str]], str]] = {
+    # Data
+    "folder missing": (lambda _: train("nowhere"), "nowhere is not there"),
+    "data mistyped": (lambda _: train("digitz"), "digitz is not there; did you mean 'digits'?"),
+    "class empty": (empty_class, "photos/fox is a class without an image"),
+    "one class only": (lambda d: train(d.photos(cat=8)), "has one class only, 'cat'"),
+    "too few to choose by": (lambda d: train(d.photos(cat=1, dog=1)), "no image in validation"),
+    "image cut short": (lambda d: train(d.photo(half)), "cat/1.png is damaged or cut short"),
+    "image corrupt": (lambda d: train(d.photo(flipped)), "cat/1.png is damaged or cut short"),
+    "text called .png": (
+        lambda d: train(d.photo(lambda _: b"hello")),
+        "cat/1.png is no image but text, whatever its name says",
+    ),
+    "bomb": (bombed, "cat/1.png has 900000000 pixels, more than the 89478485 that are read"),
+    "name too long for data": (lambda _: train("x" * 300), "File name too long"),
+    "csv: file missing": (
+        lambda d: train(d.table("path,label\ncat/0.png,cat\ncat/99.png,cat\n")),
+        "table.csv, line 3: cat/99.png is not there",
+    ),
+    "csv: no label": (
+        lambda d: train(d.table("path,label\ncat/0.png,\ndog/0.png,dog\n")),
+        "table.csv, line 2: no label",
+    ),
+    "csv: split mistyped": (
+        lambda d: train(d.table("path,label,split\ncat/0.png,cat,train\ndog/0.png,dog,trian\n")),
+        "table.csv, line 3: no split 'trian'; there are train, validation, test",
+    ),
+    "idx: label out of range": (
+        idx_with_a_wrong_label,
+        "train-labels-idx1-ubyte: label 10 at image 39; with 10 classes the highest is 9",
+    ),
+    "data not fetched": (lambda _: train("mnist"), "mnist is not on this machine: run `regard"),
+    # What is asked for
+    "task mistyped": (lambda _: ["train", "clasify"], "no task 'clasify'; did you mean 'classify'"),
+    "no task": (lambda _: ["train"], "train what? there are classify"),
+    "flag before any task": (lambda _: ["train", "--epochs", "3"], "train what? there are"),
+    "recipe mistyped": (
+        lambda _: ["train", "classify", "--recipe", "digit"],
+        "no recipe 'digit' for classify, nor such a file; did you mean 'digits'?",
+    ),
+    "recipe missing": (
+        lambda _: ["train", "classify", "--recipe", "mine.toml"],
+        "there is no file mine.toml",
+    ),
+    "recipe with too long a name": (
+        lambda _: ["train", "classify", "--recipe", "x" * 300],
+        "nor such a file; there are",
+    ),
+    "recipe: unknown key": (
+        lambda d: d.recipe("[model]\nwidht = 3\n"),
+        "mine.toml: there is no model.widht; did you mean model.width?",
+    ),
+    "recipe: wrong kind": (
+        lambda d: d.recipe("[model]\nwidth = 'wide'\n"),
+        "mine.toml: model.width = 'wide' is not a whole number",
+    ),
+    "recipe: number for a table": (
+        lambda d: d.recipe("model = 3\n"),
+        "mine.toml: model = 3 is not ViTConfig",
+    ),
+    "recipe: head is no table": (
+        lambda d: d.recipe("recipe = 3\n"),
+        "mine.toml: recipe = 3 is not a table",
+    ),
+    "recipe: run is no table": (
+        lambda d: d.recipe("run = 3\n"),
+        "mine.toml: run = 3 is not a table",
+    ),
+    "recipe: not TOML": (lambda d: d.recipe("[model\n"), "mine.toml is not TOML: "),
+    "batch of none": (
+        lambda _: [*ON_DIGITS, "--batch", "0", "--out", "run"],
+        "batch=0: there must be at least 1 image in a batch",
+    ),
+    "no epochs": (
+        lambda _: ["train", "classify", "--epochs", "0"],
+        "train: epochs=0: at least 1",
+    ),
+    "patch does not divide": (
+        lambda _: [*ON_DIGITS, "--model.patch", "3", "--out", "run"],
+        "image=8 does not split into patches of patch=3; nearest images are 6 and 9",
+    ),
+    "width does not divide": (
+        lambda _: [*ON_DIGITS, "--model.width", "15", "--out", "run"],
+        "width=15 does not split into heads=2; nearest widths are 14 and 16",
+    ),
+    "other classes than the data": (
+        lambda _: [*ON_DIGITS, "--model.classes", "7", "--out", "run"],
+        "model.classes is 7, and digits has 10",
+    ),
+    "mask mistyped": (
+        lambda _: [*ON_DIGITS, "--model.mask", "windoww(3)", "--out", "run"],
+        "there is no mask named 'windoww'; did you mean window?",
+    ),
+    "flag mistyped": (
+        lambda _: [*ON_DIGITS, "--model.widht", "3", "--out", "run"],
+        "Unrecognized options: --model.widht",
+    ),
+    "flag unknown": (lambda d: ["evaluate", str(d.trained), "--jsn"], "--jsn"),
+    "wrong kind": (lambda _: [*ON_DIGITS, "--batch", "many", "--out", "run"], "--batch: "),
+    "no such choice": (
+        lambda _: [*ON_DIGITS, "--train.optimiser.kind", "sgd", "--out", "run"],
+        "'sgd' for argument '--train.optimiser.kind'",
+    ),
+    "no such device": (no_cuda, f"--device cuda: torch {torch.__version__} sees no such device"),
+    "no TensorBoard": (without_tensorboard, "TensorBoard is not installed: pip install"),
+    # Where it is to go
+    "out below a file": (
+        lambda d: [*ON_DIGITS, "--out", str(d.run() / "config.toml" / "run")],
+        "copy/config.toml/run: Not a directory",
+    ),
+    "out is a file": (
+        lambda d: [*ON_DIGITS, "--out", str(d.run() / "config.toml")],
+        "copy/config.toml: File exists",
+    ),
+    "out holds a run": (
+        lambda d: [*ON_DIGITS, "--out", str(d.trained)],
+        "good is not empty, and a run is never overwritten",
+    ),
+    "out too long": (lambda _: [*ON_DIGITS, "--out", "y" * 300], "File name too long"),
+    "disk full": (full_disk, "cannot write run/config.toml: No space left on device"),
+    # Going on
+    "resume what": (
+        lambda _: ["train", "classify", "--resume"],
+        "--resume needs the run to go on with: --out runs/…",
+    ),
+    "resume nothing": (lambda _: resume(Path("nowhere")), "there is no run nowhere"),
+    "resume too long a name": (lambda _: resume(Path("y" * 300)), "there is no run yyy"),
+    "resume no run": (lambda d: resume(d.photos()), "photos is not a run: it has no config.toml"),
+    "resume with another width": (
+        lambda d: resume(d.run(), "--model.width", "32"),
+        "copy was begun with model.width = 16, not 32: a run that goes on keeps its configuration",
+    ),
+    "resume with other data": (
+        lambda d: resume(d.run(), "--data", str(d.photos())),
+        "copy was begun with data = 'digits', not ",
+    ),
+    "resume another task": (
+        lambda d: resume(d.config('task = "classify"', 'task = "translate"')),
+        "copy is a run of translate, not of classify",
+    ),
+    "state cut short": (
+        lambda d: resume(d.broken(STATE / "state.safetensors", half)),
+        "000000019/state.safetensors is damaged",
+    ),
+    "state with a flipped bit": (
+        lambda d: resume(d.broken(STATE / "state.safetensors", flipped)),
+        "000000019/state.safetensors is damaged",
+    ),
+    "text of the state cut short": (
+        lambda d: resume(d.broken(STATE / "state.json", half)),
+        "000000019/state.json is damaged",
+    ),
+    "text of the state with a flipped bit": (
+        lambda d: resume(d.broken(STATE / "state.json", flipped)),
+        "000000019/state.json is damaged",
+    ),
+    "text of the state gone": (
+        lambda d: resume(d.broken(STATE / "state.json")),
+        "000000019/state.json is damaged and cannot be read: No such file or directory",
+    ),
+    "state of another width": (
+        lambda d: resume(d.config("width = 16", "width = 32")),
+        "000000019 belongs to another configuration: class_token is 16, and 32 in the model",
+    ),
+    # A run that is not whole
+    "run missing": (lambda _: ask(Path("nowhere")), "there is no run nowhere"),
+    "run with too long a name": (lambda _: ask(Path("y" * 300)), "there is no run yyy"),
+    "weights cut short": (
+        lambda d: ask(d.broken("model.safetensors", half)),
+        "model.safetensors is damaged and cannot be read",
+    ),
+    "weights with a flipped bit": (
+        lambda d: ask(d.broken("model.safetensors", flipped)),
+        "model.safetensors is damaged: its numbers are not those that were written",
+    ),
+    "weights gone": (lambda d: ask(d.broken("model.safetensors")), "copy has no model.safetensors"),
+    "weights that are not numbers": (
+        lambda d: ask(d.weights(not_a_number)),
+        "model.safetensors is damaged: head.weight holds numbers that are not finite",
+    ),
+    "weights of another width": (
+        lambda d: ask(d.config("width = 16", "width = 32")),
+        "belongs to another configuration: class_token is 16, and 32 in the model",
+    ),
+    "weights of another depth": (
+        lambda d: ask(d.config("layers = 1", "layers = 2")),
+        "belongs to another configuration: it has no blocks.1.",
+    ),
+    "weights with one too many": (
+        lambda d: ask(d.weights(lambda tensors: tensors.update(tail=torch.zeros(1)))),
+        "belongs to another configuration: the model has no tail",
+    ),
+    "configuration of a newer format": (
+        lambda d: ask(d.config("format = 1", "format = 2")),
+        "config.toml has format 2; this version reads 1 to 1: update regard",
+    ),
+    "configuration without a format": (
+        lambda d: ask(d.config("format = 1\n", "")),
+        "config.toml has format None; this version reads 1 to 1",
+    ),
+    "configuration not TOML": (
+        lambda d: ask(d.config("[run]", "[run")),
+        "config.toml is not TOML: ",
+    ),
+    "configuration gone": (
+        lambda d: ask(d.broken("config.toml")),
+        "copy is not a run: it has no config.toml",
+    ),
+    "configuration without a task": (
+        lambda d: ask(d.config('task = "classify"\n', "")),
+        "config.toml does not say which task it is for",
+    ),
+    "configuration with an unknown key": (
+        lambda d: ask(d.config("width = 16", "widht = 16")),
+        "config.toml: there is no model.widht; did you mean model.width?",
+    ),
+    "facts damaged": (
+        lambda d: ask(d.broken("data.json", half)),
+        "data.json is damaged and cannot be read",
+    ),
+    # Asking, looking, measuring, comparing
+    "predict what": (lambda d: ["predict", str(d.trained)], "predict what? regard predict"),
+    "predict a file that is missing": (
+        lambda d: ["predict", str(d.trained), "cat.png"],
+        "cat.png cannot be read: No such file or directory",
+    ),
+    "predict too long a name": (
+        lambda d: ["predict", str(d.trained), "x" * 300],
+        "cannot be read: File name too long",
+    ),
+    "predict a folder without images": (folder_without_images, "texts has no image in it"),
+    "predict a row too far": (
+        lambda d: ["predict", str(d.trained), "test:999999"],
+        "test:999999: test of digits has the rows 0 to 358",
+    ),
+    "predict a bomb": (
+        lambda d: ["predict", str(d.trained), str(bomb(d))],
+        "bomb.png has 900000000 pixels",
+    ),
+    "look at what": (lambda d: ["look", str(d.trained)], "look at what? regard look"),
+    "look written as what": (
+        lambda d: ["look", str(d.trained), "test:0", "--out", "look.xyz"],
+        "look.xyz: a look is written as .html, .png, .svg or .pdf",
+    ),
+    "look at several in one picture": (
+        lambda d: ["look", str(d.trained), "test:0", "test:1", "--out", "look.png"],
+        "look.png holds one image, and 2 were given; name one, or write them all to an .html",
+    ),
+    "look into a folder that is missing": (
+        lambda d: ["look", str(d.trained), "test:0", "--out", "nowhere/look.html"],
+        "cannot write nowhere/look.html: No such file or directory",
+    ),
+    "evaluate a split that is none": (
+        lambda d: ["evaluate", str(d.trained), "--split", "tset"],
+        "no split 'tset'; there are train, validation, test",
+    ),
+    "evaluate on other classes": (
+        lambda d: ["evaluate", str(d.trained), "--data", str(d.photos())],
+        "photos has the classes cat, dog; the run knows 0, 1, 2, 3, 4, … (10 in all)",
+    ),
+    "evaluate on as many other classes": (
+        lambda d: ["evaluate", str(d.trained), "--data", str(d.photos(**dict.fromkeys(TEN, 3)))],
+        "photos has the classes a, b, c, d, e, … (10 in all); the run knows 0, 1, 2, 3, 4, …",
+    ),
+    "compare what": (lambda _: ["compare"], "compare what? regard compare RUN RUN…"),
+    "compare a run without metrics": (
+        lambda d: ["compare", str(d.trained), str(d.broken("metrics.jsonl"))],
+        "copy has no metrics yet: no epoch of it is over",
+    ),
+    "compare a run with damaged figures": (
+        lambda d: ["compare", str(d.figures("{"))],
+        "evaluation-test.json is damaged and cannot be read",
+    ),
+    "compare a run with figures of another kind": (
+        lambda d: ["compare", "--test", str(d.figures('{"accuracy": {"value": 1}}'))],
+        "evaluation-test.json is damaged: ",
+    ),
+    "compare drawn as what": (
+        lambda d: ["compare", str(d.trained), "--out", "compare.xyz"],
+        "compare.xyz: a comparison is drawn as .png, .svg or .pdf",
+    ),
+    "compare without a task": (
+        lambda d: ["compare", str(d.trained), "--epochs", "3"],
+        "--epochs needs --task",
+    ),
+}
+# These never reach us: the parser of the command line answers, in a frame and several lines.
+FRAMED = {"patch does not divide", "width does not divide", "flag mistyped", "flag unknown"}
+FRAMED |= {"wrong kind", "no such choice"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input_is_one_sentence_and_leaves_everything_as_it_was(
+    case, tmp_path, trained, monkeypatch, capsys
+):
+    desk = Desk(tmp_path, trained, monkeypatch)
+    arrange, words = CASES[case]
+    args = arrange(desk)
+    before = contents(tmp_path) | contents(trained)
+    code = typed(args)
+    said = capsys.readouterr().err
+    assert code == 2
+    assert "Traceback" not in said
+    if case in FRAMED:
+        assert words in " ".join(said.split())
+    else:
+        assert said.startswith("regard: ") and said.count("\n") == 1 and words in said, said
+    assert contents(tmp_path) | contents(trained) == before
+
+
+def typed(args: list[str]) -> int | str | None:
+    """The exit code of a command line; the parser leaves by itself."""
+    try:
+        return main(args)
+    except SystemExit as leaving:
+        return leaving.code
+
+
+def contents(folder: Path) -> dict[Path, str]:
+    """Every file with a digest, and every folder, except the cache and what only logs a visit."""
+    passing = {"log.txt", ".lock"}
+    return {
+        path: hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        for path in folder.rglob("*")
+        if path.name not in passing and "cache" not in path.relative_to(folder).parts[:1]
+    }
+
+
+# What is unusual and yet right
+
+
+@pytest.mark.parametrize(
+    "name", ["Fotos äöß 猫 🐈", "/".join(["x" * 200] * 5)], ids=["letters", "long"]
+)
+def test_paths_with_any_letters_and_of_any_length_work(name, tmp_path, capsys):
+    write_photos(tmp_path / name, {"chat noir": 8, "猫": 8})
+    run = tmp_path / "Läufe" / name
+    assert main([*ON_DIGITS, "--data", name, "--out", str(run)]) == 0
+    assert main(["predict", str(run), str(tmp_path / name / "猫" / "0.png"), "test:0"]) == 0
+    assert "(it is " in capsys.readouterr().out
+    assert main(["train", "classify", "--resume", "--out", str(run), "--no-report"]) == 0
+
+
+def test_bad_images_can_be_left_out_and_are_listed(tmp_path, trained, monkeypatch, capsys):
+    desk = Desk(tmp_path, trained, monkeypatch)
+    file = desk.photo(half) / "cat" / "1.png"
+    args = [word for word in train("photos", "--skip-bad") if word != "--quiet"]
+    assert main(args) == 0
+    sentence = f"{file.relative_to(tmp_path)} is damaged or cut short (image file is truncated)"
+    said = capsys.readouterr().out
+    assert f"left out: {sentence}" in said and "1 unreadable left out" in said
+    assert sentence in (tmp_path / "run" / "log.txt").read_text()
+    assert json.loads((tmp_path / "run" / "data.json").read_text())["skipped"] == [sentence]
+
+
+def test_files_in_colour_are_grey_to_a_run_that_knows_grey(tmp_path, trained, capsys):
+    write_photos(tmp_path / "own", dict.fromkeys("0123456789", 4))
+    assert main(["evaluate", str(trained), "--data", "own", "--split", "train"]) == 0
+    assert "accuracy" in capsys.readouterr().out
+
+
+def test_a_finished_run_says_so_and_how_to_go_further(tmp_path, trained, capsys):
+    """Exit code 0: a script that resumes until all is done needs no exception for the last time."""
+    run = Path(shutil.copytree(trained, tmp_path / "my run"))
+    weights = (run / "model.safetensors").read_bytes()
+    assert main(resume(run)) == 0
+    said = capsys.readouterr().out
+    further = f"regard train classify --out '{run}' --resume --epochs 2"
+    assert f"nothing is left to do: 1 of 1 epochs are done. Go further: {further}" in said
+    assert (run / "model.safetensors").read_bytes() == weights
+    assert main([*shlex.split(further)[1:], "--no-report"]) == 0
+    assert [line["epoch"] for line in RunFolder(run).metrics()] == [1, 2]
+
+
+# Numbers that grow out of bounds
+
+
+def test_a_loss_that_is_no_number_says_where_and_the_run_goes_on_with_a_lower_rate(
+    tmp_path, trained, capsys
+):
+    run = Path(shutil.copytree(trained, tmp_path / "run"))
+    assert main(resume(run, "--epochs", "2", "--train.optimiser.rate", "1e30")) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("regard: the loss became nan at step 21 (epoch 2, batch 2); the state")
+    assert "the state after step 19 is kept. Try a lower learning rate" in said
+    state = RunFolder(run).read_state()
+    assert state is not None and all(weight.isfinite().all() for weight in state[1].values())
+    assert said.rstrip().endswith(f"--out {run} --resume --train.optimiser.rate 2.5e+29")
+    assert main(ask(run)) == 0  # the best weights so far are as good as they were
+    assert main(resume(run, "--train.optimiser.rate", "0.001")) == 0
+    assert len(RunFolder(run).metrics()) == 2
+    assert "from here on train.optimiser.rate is 0.001, not 1e+30" in (run / "log.txt").read_text()
+
+
+def test_weights_that_overflow_are_never_kept(tmp_path, capsys):
+    wild = ["--train.optimiser.rate", "1e39", "--train.save-seconds", "0", "--out", "run"]
+    assert main([*ON_DIGITS, *wild]) == 2
+    said = capsys.readouterr().err
+    assert "became larger than any number at step 1 (epoch 1, batch 1); no state had been" in said
+    assert RunFolder(Path("run")).latest_state() is None
+    assert main(resume(Path("run"), "--train.optimiser.rate", "0.001")) == 0
+
+
+# Disks
+
+
+@pytest.fixture
+def disk(tmp_path) -> Iterator[Callable[[str], Path]]:
+    """A small disk in memory, mounted with such options, and mounted anew when they change."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def mount(options: str) -> Path:
+        again = "remount," if os.path.ismount(place) else ""
+        command = ["mount", "-t", "tmpfs", "-o", again + options, "tmpfs", str(place)]
+        try:
+            subprocess.run(command, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip("a disk can only be mounted here by root, on Linux")
+        return place
+
+    yield mount
+    if os.path.ismount(place):
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_disk_that_fills_up_costs_no_more_than_the_time(disk, trained, capsys):
+    more = ["--epochs", "2", "--train.save-seconds", "0", "--model.width", "24"]
+    run = disk("size=300k") / "run"
+    assert main([*ON_DIGITS, *more, "--out", str(run)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "No space left on device" in said
+    assert (run / "config.toml").is_file()
+    assert not list((run / "state").glob("*.draft"))
+    disk("size=30m")
+    assert main(resume(run)) == 0
+    lines = RunFolder(run).metrics()
+    whole = run.with_name("whole")
+    assert main([*ON_DIGITS, *more, "--out", str(whole)]) == 0
+    assert [line["loss"] for line in lines] == [line["loss"] for line in RunFolder(whole).metrics()]
+    assert all((p / "model.safetensors").is_file() for p in (run, whole))
+    assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_a_disk_that_is_read_only_is_named_and_a_run_on_it_can_be_asked(disk, trained, capsys):
+    run = Path(shutil.copytree(trained, disk("size=10m") / "run"))
+    disk("ro")
+    assert main([*ON_DIGITS, "--out", str(run.with_name("other"))]) == 2
+    assert "other: Read-only file system" in capsys.readouterr().err
+    assert main(resume(run)) == 2
+    assert "Read-only file system" in capsys.readouterr().err
+    assert main(["evaluate", str(run)]) == 2
+    assert "Read-only file system" in capsys.readouterr().err
+    assert main(ask(run)) == 0
