@@ -36,7 +36,10 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
         lines = run.metrics
         if not lines:
             raise UserError(f"{run.folder.path} has no metrics yet: no epoch of it is over")
-        apart = gap(lines)
+        try:
+            apart = gap(lines)
+        except ValueError as trouble:
+            raise UserError(f"{run.folder.path / 'metrics.jsonl'}: {trouble}") from None
         key = next(name for name in lines[-1] if name.startswith("validation."))
         test = marks(run.folder).get(run.folder.path.name, {})
         rows.append(

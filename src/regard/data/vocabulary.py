@@ -1,0 +1,411 @@
+"""Texts as numbers and back: a vocabulary of words, or one of byte pairs that can spell anything.
+
+    vocabulary = fit_vocabulary(texts, VocabularyConfig(kind="words", floor=5))
+    numbers = vocabulary.encode("A dog runs.")       # as in "a dog runs ."; no start, no end
+    [vocabulary.start, *numbers, vocabulary.end]     # where a model wants them
+
+Every vocabulary begins with its special entries, which no text can spell: padding 0, start 1,
+end 2, then `unknown` for words, then those asked for by name. Fitting the same texts gives the
+same vocabulary on every machine, `to_text` and `from_text` keep it with a run, and two
+vocabularies are equal when their entries are. No torch here: `--help` reads the configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+T = TypeVar("T")
+SPECIALS = ("padding", "start", "end")
+PADDING, START, END, UNKNOWN = range(4)
+BYTES = 256
+BLOCK = 2**14  # letters that are handed to the tokenizers library at a time, about
+CUT = re.compile(r"(?<=\w)[ \n]")  # no word holds a space, except before its first letter
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyConfig:
+    """What a text is cut into, and how many kinds of piece there may be."""
+
+    kind: Literal["words", "bytes"] = "words"
+    """`words`: lower-cased words and punctuation; `bytes`: byte pairs, which can spell any text."""
+    floor: int = 2
+    """How often a word, or a pair of neighbours, must occur to be given an entry."""
+    size: int = 10_000
+    """Most entries, the special ones included; the most frequent words are kept."""
+
+    def __post_init__(self) -> None:
+        if self.floor < 1:
+            raise ValueError(f"floor={self.floor}: it must be at least 1")
+        least = len(SPECIALS) + (BYTES if self.kind == "bytes" else 2)
+        if self.size < least:
+            raise ValueError(f"size={self.size}: kind={self.kind!r} needs at least {least}")
+
+
+@runtime_checkable
+class Vocabulary(Protocol):
+    """What models and tasks know of a vocabulary, whatever it is made of."""
+
+    @property
+    def specials(self) -> tuple[str, ...]: ...
+    @property
+    def padding(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    def __len__(self) -> int: ...
+    def encode(self, text: str) -> list[int]:
+        """The numbers of a text, with no special entries added."""
+
+    def decode(self, numbers: Iterable[int]) -> str:
+        """The text of some numbers; padding, start and end, wherever they stand, say nothing."""
+
+    def entry(self, number: int) -> str:
+        """One entry as people may be shown it, `<start>` and the like included."""
+
+    def special(self, name: str) -> int:
+        """The number of a special entry."""
+
+    def to_text(self) -> str:
+        """Everything as JSON, to be kept with a run; `from_text` reads it."""
+
+
+def fit_vocabulary(
+    texts: Iterable[str], config: VocabularyConfig, *, extra: Sequence[str] = ()
+) -> WordVocabulary | BytePairVocabulary:
+    """The vocabulary of some texts, read once and one at a time: an open file will do.
+
+    `extra` names further special entries, such as the mask of a masked language model.
+    """
+    if isinstance(texts, str):
+        raise ValueError("one text was given where several are expected: put it into a list")
+    fit = fit_words if config.kind == "words" else fit_byte_pairs
+    return fit(texts, floor=config.floor, size=config.size, extra=extra)
+
+
+def from_text(text: str) -> WordVocabulary | BytePairVocabulary:
+    """A vocabulary from what its `to_text` gave."""
+    try:
+        kept = json.loads(text)
+        kind, specials = kept["kind"], all_of(str, kept["specials"])
+        if kind == "words":
+            return WordVocabulary(specials, all_of(str, kept["words"]))
+        if kind == "bytes":
+            merges = tuple((a, b) for a, b in (all_of(int, pair) for pair in kept["merges"]))
+            return BytePairVocabulary(specials, merges)
+    except (ValueError, KeyError, TypeError, RecursionError) as wrong:
+        raise ValueError(f"this is no vocabulary: {wrong!r}") from None
+    raise ValueError(f"no kind of vocabulary {kind!r}; there are words and bytes")
+
+
+# Words
+
+
+def words_of(text: str) -> list[str]:
+    """The words and punctuation marks of a text, lower-cased.
+
+    - A word is a run of letters, digits and the marks that belong to them. A hyphen or an
+      apostrophe between two such runs keeps them together (t-shirt, o'clock), as do the joiners
+      of Persian and Hindi, and a point or comma between two digits (3.5).
+    - The endings 's 'd 'm 're 've 'll are words of their own: "man's" and "man 's" are the same.
+    - Any other sign that is no space is a word; an emoji made of several signs is one.
+    - Before this, ’ becomes ', and letters that can be written in two ways (é) are in one.
+
+    A script that puts no spaces between words gives very long ones: use byte pairs for it.
+    """
+    text = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).lower())
+    return word_rule().findall(text.replace("’", "'"))
+
+
+def normalised(text: str) -> str:
+    """A text as a vocabulary of words gives it back: its words with one space between."""
+    return " ".join(words_of(text))
+
+
+@cache
+def word_rule() -> re.Pattern[str]:
+    marks = "".join(f"{first}-{last}" for first, last in mark_ranges())
+    letter = rf"[\w{marks}]"
+    ending = rf"'(?:s|d|m|re|ve|ll)(?!{letter})"
+    inside = rf"(?!{ending})['\-\u200c\u200d]|(?<=\d)[.,](?=\d)"
+    word = rf"{letter}+(?:(?:{inside}){letter}+)*"
+    flag = "[\U0001f1e6-\U0001f1ff]{2}"
+    sign = rf"[^\w\s{marks}][{marks}\U0001f3fb-\U0001f3ff]*"  # with its shade or its form
+    return re.compile(rf"{word}|{ending}|{flag}|{sign}(?:\u200d{sign})*")
+
+
+def mark_ranges() -> Iterator[tuple[str, str]]:
+    """Vowel signs, accents and the like, which Python's `\\w` leaves out."""
+    first = last = -2
+    for number in (*range(0x20000), *range(0xE0100, 0xE01F0)):  # no others have been assigned
+        if unicodedata.category(chr(number))[0] == "M":
+            if number > last + 1:
+                if last >= 0:
+                    yield chr(first), chr(last)
+                first = number
+            last = number
+    yield chr(first), chr(last)
+
+
+def fit_words(
+    texts: Iterable[str], *, floor: int, size: int, extra: Sequence[str] = ()
+) -> WordVocabulary:
+    """The words that occur at least `floor` times, most frequent first, equals by letter."""
+    specials = (*SPECIALS, "unknown", *extra)
+    count: Counter[str] = Counter()
+    for text in texts:
+        count.update(words_of(text))
+    known = sorted((-n, word) for word, n in count.items() if n >= floor)
+    if not known:
+        most = max(count.values(), default=0)
+        raise ValueError(f"no word occurs floor={floor} times; the most frequent occurs {most}")
+    if size <= len(specials):
+        raise ValueError(f"size={size} leaves no room beside {len(specials)} special entries")
+    return WordVocabulary(specials, tuple(word for _, word in known[: size - len(specials)]))
+
+
+@dataclass(frozen=True)
+class WordVocabulary:
+    """Lower-cased words and punctuation; what is not among them is `<unknown>`."""
+
+    specials: tuple[str, ...]
+    words: tuple[str, ...]
+
+    padding: ClassVar[int] = PADDING
+    start: ClassVar[int] = START
+    end: ClassVar[int] = END
+    unknown: ClassVar[int] = UNKNOWN
+
+    def __post_init__(self) -> None:
+        check_specials(self.specials, (*SPECIALS, "unknown"))
+        if len(set(self.words)) < len(self.words):
+            twice, n = Counter(self.words).most_common(1)[0]
+            raise ValueError(f"the word {twice!r} is there {n} times")
+
+    def __len__(self) -> int:
+        return len(self.specials) + len(self.words)
+
+    def encode(self, text: str) -> list[int]:
+        numbers = self._numbers
+        return [numbers.get(word, UNKNOWN) for word in words_of(text)]
+
+    def decode(self, numbers: Iterable[int]) -> str:
+        silent = set(range(len(self.specials))) - {UNKNOWN}
+        return " ".join(self.entry(number) for number in numbers if number not in silent)
+
+    def entry(self, number: int) -> str:
+        check_number(number, len(self))
+        shift = len(self.specials)
+        return self.words[number - shift] if number >= shift else f"<{self.specials[number]}>"
+
+    def special(self, name: str) -> int:
+        return number_of(name, self.specials)
+
+    def to_text(self) -> str:
+        return json.dumps({"kind": "words", "specials": self.specials, "words": self.words})
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.words, len(self.specials))}
+
+
+# Byte pairs
+
+
+def join_neighbours(text: bytes, ranks: Mapping[tuple[bytes, bytes], int]) -> list[bytes]:
+    """Byte-pair encoding, plainly: of all neighbours join those learnt first, until none are left.
+
+    `BytePairVocabulary.encode` does the same within each word, by the tokenizers library.
+    """
+    pieces = [text[at : at + 1] for at in range(len(text))]
+    while known := [(ranks[pair], at) for at, pair in enumerate(pairwise(pieces)) if pair in ranks]:
+        _, at = min(known)
+        pieces[at : at + 2] = [pieces[at] + pieces[at + 1]]
+    return pieces
+
+
+def fit_byte_pairs(
+    texts: Iterable[str], *, floor: int, size: int, extra: Sequence[str] = ()
+) -> BytePairVocabulary:
+    """All bytes, and then, again and again, the pair of neighbours that occurs most often."""
+    from tokenizers import pre_tokenizers, trainers
+
+    specials = (*SPECIALS, *extra)
+    if size < BYTES + len(specials):
+        raise ValueError(
+            f"size={size} is less than {BYTES} bytes and {len(specials)} special entries"
+        )
+    learner = new_tokenizer({}, [])
+    trainer = trainers.BpeTrainer(
+        vocab_size=size - len(specials),
+        min_frequency=floor,
+        show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    learner.train_from_iterator(map(valid_text, texts), trainer)
+    back = {sign: bytes([byte]) for byte, sign in enumerate(signs_of_bytes())}
+    numbers = {bytes([byte]): byte for byte in range(BYTES)}
+    merges = []
+    for pair in json.loads(learner.to_str())["model"]["merges"]:
+        a, b = (b"".join(back[sign] for sign in piece) for piece in pair)
+        merges.append((numbers[a], numbers[b]))
+        numbers.setdefault(a + b, len(numbers))
+    return BytePairVocabulary(specials, tuple(merges))
+
+
+@dataclass(frozen=True)
+class BytePairVocabulary:
+    """The 256 bytes, and pieces made by joining two earlier ones; every text comes back exactly.
+
+    A merge is two numbers of pieces, counted without the special entries: below 256 a byte, then
+    one more for each merge that made a new piece.
+    """
+
+    specials: tuple[str, ...]
+    merges: tuple[tuple[int, int], ...]
+
+    padding: ClassVar[int] = PADDING
+    start: ClassVar[int] = START
+    end: ClassVar[int] = END
+
+    def __post_init__(self) -> None:
+        check_specials(self.specials, SPECIALS)
+        if len(set(self.merges)) < len(self.merges):
+            raise ValueError("a merge is there twice")
+        assert self.pieces  # made now, so that a merge of what is not there is found now
+
+    @cached_property
+    def pieces(self) -> tuple[bytes, ...]:
+        """The bytes of every entry after the special ones."""
+        pieces = {bytes([byte]): byte for byte in range(BYTES)}
+        ordered = list(pieces)
+        for a, b in self.merges:
+            if not (0 <= a < len(ordered) and 0 <= b < len(ordered)):
+                raise ValueError(f"merge {a, b} joins what is not among {len(ordered)} pieces")
+            joined = ordered[a] + ordered[b]
+            if joined not in pieces:  # two merges may spell the same: ab+c and a+bc
+                pieces[joined] = len(ordered)
+                ordered.append(joined)
+        return tuple(ordered)
+
+    def __len__(self) -> int:
+        return len(self.specials) + len(self.pieces)
+
+    def encode(self, text: str) -> list[int]:
+        tokenizer = self._tokenizer
+        blocks = in_blocks(valid_text(text))
+        return [number for block in blocks for number in tokenizer.encode(block).ids]
+
+    def decode(self, numbers: Iterable[int]) -> str:
+        """Bytes that are no UTF-8, which only a model can write, become �."""
+        shift, size = len(self.specials), len(self)
+        pieces = []
+        for number in numbers:
+            check_number(number, size)
+            if number >= shift:
+                pieces.append(self.pieces[number - shift])
+        return b"".join(pieces).decode("utf-8", errors="replace")
+
+    def entry(self, number: int) -> str:
+        check_number(number, len(self))
+        shift = len(self.specials)
+        if number < shift:
+            return f"<{self.specials[number]}>"
+        return self.pieces[number - shift].decode("utf-8", errors="backslashreplace")
+
+    def special(self, name: str) -> int:
+        return number_of(name, self.specials)
+
+    def to_text(self) -> str:
+        return json.dumps({"kind": "bytes", "specials": self.specials, "merges": self.merges})
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        signs = signs_of_bytes()
+        shown = ["".join(signs[byte] for byte in piece) for piece in self.pieces]
+        # The library counts from the first piece behind our special entries, and knows none of
+        # them: a text that says "<start>" is spelt like any other.
+        numbers = {piece: number for number, piece in enumerate(shown, len(self.specials))}
+        return new_tokenizer(numbers, [(shown[a], shown[b]) for a, b in self.merges])
+
+
+def new_tokenizer(numbers: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:
+    """Byte pairs within words, each with the space before it."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.BPE(vocab=numbers, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return tokenizer
+
+
+def in_blocks(text: str) -> Iterator[str]:
+    """A long text in parts that give the same numbers as the whole, in far less memory."""
+    start = 0
+    while len(text) - start > BLOCK and (cut := CUT.search(text, start + BLOCK)):
+        yield text[start : cut.start()]
+        start = cut.start()
+    yield text[start:]
+
+
+@cache
+def signs_of_bytes() -> tuple[str, ...]:
+    """The visible sign that stands for each byte inside the tokenizers library.
+
+    Bytes that are visible in Latin-1 stand for themselves, the others for signs from 256 on.
+    """
+    visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(256, 512))
+    return tuple(chr(byte if byte in visible else next(others)) for byte in range(BYTES))
+
+
+def valid_text(text: str) -> str:
+    """The text itself, if UTF-8 can write it: half of a surrogate pair is no sign."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as wrong:
+        sign = text[wrong.start]
+        raise ValueError(f"sign {wrong.start} of the text, {sign!r}, is no Unicode") from None
+    return text
+
+
+# What both share
+
+
+def all_of(kind: type[T], values: Iterable[object]) -> tuple[T, ...]:
+    """The same values, if all are of a kind."""
+    sure = []
+    for value in values:
+        if not isinstance(value, kind):
+            raise ValueError(f"{value!r} stands where {kind.__name__} should")
+        sure.append(value)
+    return tuple(sure)
+
+
+def check_specials(specials: tuple[str, ...], first: tuple[str, ...]) -> None:
+    if specials[: len(first)] != first or len(set(specials)) < len(specials):
+        raise ValueError(
+            f"special entries {', '.join(map(str, specials)) or 'none'}: they begin with "
+            f"{', '.join(first)}, and each is there once"
+        )
+
+
+def check_number(number: int, size: int) -> None:
+    if not 0 <= number < size:
+        raise ValueError(f"number {number} is not among the {size} entries of this vocabulary")
+
+
+def number_of(name: str, specials: tuple[str, ...]) -> int:
+    if name not in specials:
+        raise ValueError(f"no special entry {name!r}; there are {', '.join(specials)}")
+    return specials.index(name)

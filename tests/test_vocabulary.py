@@ -1,0 +1,380 @@
+"""A vocabulary gives back what it was given, and is the same on every machine."""
+
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tokenizers import pre_tokenizers
+
+from regard.data import vocabulary as module
+from regard.data.vocabulary import (
+    BytePairVocabulary,
+    Vocabulary,
+    VocabularyConfig,
+    WordVocabulary,
+    fit_vocabulary,
+    from_text,
+    in_blocks,
+    join_neighbours,
+    normalised,
+    signs_of_bytes,
+    words_of,
+)
+
+TEXTS = (
+    "A brown dog runs over the grass .",
+    "A dog and a cat sleep on the sofa.",
+    "The dog's owner throws a ball; the dog brings it back!",
+    "Zwei Hunde spielen im Schnee — 犬が二匹、雪で遊ぶ 🐕‍🦺",
+)
+WORDS = VocabularyConfig(kind="words", floor=1)
+BYTES = VocabularyConfig(kind="bytes", floor=1, size=330)
+BOTH = pytest.mark.parametrize("config", [WORDS, BYTES], ids=lambda config: config.kind)
+
+# Unicode as people and attackers write it: anything, and dense in what the rules turn on.
+ANY_TEXT = st.text() | st.text("aÅΣİ１3.,'’-_ \n\t\u0301\u200d\u200c\ufe0f👩🏽🇩🇪ि=\u0338")
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A man in a T-shirt .", "a|man|in|a|t-shirt|."),
+        ("the man's dog, the man 's dog", "the|man|'s|dog|,|the|man|'s|dog"),
+        ("isn’t it 5 o'clock?", "isn't|it|5|o'clock|?"),
+        ("they're 'quoted' dogs'", "they|'re|'|quoted|'|dogs|'"),
+        ("'same' 'stop", "'|same|'|'|stop"),
+        ("3.5 km, 1,000 m. 7.", "3.5|km|,|1,000|m|.|7|."),
+        ("rock--wall (steep)...", "rock|-|-|wall|(|steep|)|.|.|."),
+        ("Cafe\u0301 CAFÉ", "café|café"),
+        ("हिन्दी में लिखो।", "हिन्दी|में|लिखो|।"),
+        ("می‌خواهم", "می‌خواهم"),
+        ("שלום, עולם", "שלום|,|עולם"),
+        ("👩🏽‍🚒🇩🇪🇫🇷 ❤️ 1️⃣", "👩🏽‍🚒|🇩🇪|🇫🇷|❤️|1️⃣"),
+        (" \t\n", ""),
+    ],
+)
+def test_words_are_cut_by_the_rule(text, words):
+    assert words_of(text) == (words.split("|") if words else [])
+
+
+@given(ANY_TEXT)
+def test_a_normalised_text_stays_as_it_is_and_nothing_visible_is_lost(text):
+    once = normalised(text)
+    assert normalised(once) == once
+    spelt = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).lower())
+    assert "".join(once.split()) == "".join(spelt.replace("’", "'").split())
+
+
+@given(ANY_TEXT)
+def test_words_that_are_known_come_back_as_the_normalised_text(text):
+    assume(words_of(text))
+    vocabulary = fit_vocabulary([text], WORDS)
+    numbers = vocabulary.encode(text)
+    assert vocabulary.decode(numbers) == normalised(text)
+    assert min(numbers) >= len(vocabulary.specials)
+
+
+def test_the_most_frequent_words_come_first_and_equals_by_letter():
+    texts = ["b a c c", "c b a d"]
+    assert fit_vocabulary(texts, WORDS).words == ("c", "a", "b", "d")
+    assert fit_vocabulary(texts, VocabularyConfig(floor=2)).words == ("c", "a", "b")
+    assert fit_vocabulary(texts, VocabularyConfig(floor=1, size=6)).words == ("c", "a")
+
+
+def test_a_word_that_is_not_there_is_unknown():
+    vocabulary = fit_vocabulary(["a dog", "a cat"], VocabularyConfig(floor=2))
+    assert vocabulary.encode("A zebra!") == [4, 3, 3] and vocabulary.unknown == 3
+    assert vocabulary.decode([1, 4, 3, 2, 0, 0]) == "a <unknown>"
+
+
+def test_no_words_is_a_sentence():
+    with pytest.raises(
+        ValueError, match="no word occurs floor=3 times; the most frequent occurs 2"
+    ):
+        fit_vocabulary(["a b", "a"], VocabularyConfig(floor=3))
+    with pytest.raises(ValueError, match="the most frequent occurs 0"):
+        fit_vocabulary([], WORDS)
+
+
+# Byte pairs
+
+
+@given(st.text() | ANY_TEXT)
+def test_byte_pairs_give_every_text_back_exactly(text):
+    assert FITTED.decode(FITTED.encode(text)) == text
+
+
+FITTED = fit_vocabulary(TEXTS, BYTES)
+
+
+def cut(text: str) -> list[bytes]:
+    """The words that byte pairs stay within, as the library cuts them."""
+    back = {sign: byte for byte, sign in enumerate(signs_of_bytes())}
+    cutter = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return [bytes(back[s] for s in word) for word, _ in cutter.pre_tokenize_str(text)]
+
+
+@given(ANY_TEXT | st.sampled_from(TEXTS))
+def test_encoding_is_joining_neighbours_in_the_order_they_were_learnt(text):
+    pieces = FITTED.pieces
+    ranks = {(pieces[a], pieces[b]): rank for rank, (a, b) in enumerate(FITTED.merges)}
+    plain = [piece for word in cut(text) for piece in join_neighbours(word, ranks)]
+    assert [FITTED.pieces[number - 3] for number in FITTED.encode(text)] == plain
+    assert b"".join(plain) == text.encode()
+
+
+def learn_plainly(texts, floor: int, size: int) -> list[tuple[bytes, bytes]]:
+    """The merges by counting all pairs again each time; equals by the number of the pieces."""
+    numbers = {bytes([byte]): n for n, byte in enumerate(sorted(range(256), key=visible_order))}
+    words = Counter(word for text in texts for word in cut(text))
+    spelt = {word: [word[at : at + 1] for at in range(len(word))] for word in words}
+    merges: list[tuple[bytes, bytes]] = []
+    while len(numbers) < size:
+        count: Counter[tuple[bytes, bytes]] = Counter()
+        for word, n in words.items():
+            for pair in pairwise(spelt[word]):
+                count[pair] += n
+        if not count:
+            break
+        best = min(count, key=lambda pair: (-count[pair], numbers[pair[0]], numbers[pair[1]]))
+        if count[best] < floor:
+            break
+        merges.append(best)
+        numbers.setdefault(b"".join(best), len(numbers))
+        ranks = {pair: rank for rank, pair in enumerate(merges)}
+        spelt = {word: join_neighbours(word, ranks) for word in words}
+    return merges
+
+
+def visible_order(byte: int) -> str:
+    return signs_of_bytes()[byte]
+
+
+@pytest.mark.parametrize(("floor", "size"), [(1, 300), (2, 290), (3, 900)])
+def test_learning_is_joining_the_most_frequent_pair_again_and_again(floor, size):
+    texts = [*TEXTS, "aaaa aaab abab " * 3]
+    ours = fit_vocabulary(texts, VocabularyConfig(kind="bytes", floor=floor, size=size))
+    pieces = ours.pieces
+    assert [(pieces[a], pieces[b]) for a, b in ours.merges] == learn_plainly(texts, floor, size - 3)
+    assert len(ours) <= size
+
+
+def test_the_signs_of_bytes_are_those_of_the_library():
+    assert sorted(signs_of_bytes()) == sorted(pre_tokenizers.ByteLevel.alphabet())
+    cutter = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    text = "".join(map(chr, range(0x800)))
+    (word, _), *_ = cutter.pre_tokenize_str(text)
+    assert word == "".join(signs_of_bytes()[byte] for byte in text.encode())
+
+
+PARTS = ("dog", " ", "    ", "\n", "\n\n", "'s", "3", "犬", "!", "\t", "é")
+SPACED = fit_vocabulary(
+    [*TEXTS, "if x:\n    y\n\n\n    z\n        dog's  \t\t!\n" * 3],
+    VocabularyConfig(kind="bytes", floor=2, size=320),
+)
+
+
+@given(st.lists(st.sampled_from(PARTS)))
+def test_a_long_text_in_blocks_gives_the_numbers_of_the_whole(parts):
+    text = "".join(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BLOCK", 3)
+        blocks, numbers = list(in_blocks(text)), SPACED.encode(text)
+    assert "".join(blocks) == text and numbers == SPACED._tokenizer.encode(text).ids
+
+
+def test_blocks_are_about_as_long_as_they_should_be():
+    blocks = list(in_blocks("dog " * 100_000))
+    assert len(blocks) == 25 and max(map(len, blocks)) < module.BLOCK + 5
+
+
+def test_a_model_may_write_bytes_that_are_no_text():
+    number = FITTED.encode("é")[0]
+    assert FITTED.decode([1, 3 + 0xC3, 3 + ord("a"), 2, 0]) == "�a"
+    assert FITTED.entry(3 + 0xC3) == "\\xc3" and FITTED.entry(1) == "<start>"
+    assert FITTED.entry(number)
+
+
+def test_two_merges_that_spell_the_same_share_an_entry():
+    a, b, c = b"abc"
+    vocabulary = BytePairVocabulary(
+        ("padding", "start", "end"), ((a, b), (b, c), (256, c), (a, 257))
+    )
+    assert vocabulary.pieces[256:] == (b"ab", b"bc", b"abc") and len(vocabulary) == 262
+    assert vocabulary.encode("abc") == [261]
+
+
+def test_half_a_surrogate_pair_is_refused():
+    with pytest.raises(ValueError, match=r"sign 2 of the text, '\\ud83d', is no Unicode"):
+        FITTED.encode("ab\ud83d")
+    with pytest.raises(ValueError, match="is no Unicode"):
+        fit_vocabulary(["ab\ud83d"], BYTES)
+
+
+# Both
+
+
+@BOTH
+def test_a_vocabulary_keeps_the_protocol(config):
+    vocabulary: Vocabulary = fit_vocabulary(TEXTS, config)
+    assert isinstance(vocabulary, Vocabulary)
+    assert (vocabulary.padding, vocabulary.start, vocabulary.end) == (0, 1, 2)
+    assert max(vocabulary.encode(TEXTS[0])) < len(vocabulary)
+    assert vocabulary.encode("") == [] and vocabulary.decode([]) == ""
+    assert vocabulary.decode([0, 1, 2]) == ""
+    for number in (-1, len(vocabulary)):
+        for call in (vocabulary.entry, lambda n: vocabulary.decode([n])):
+            with pytest.raises(
+                ValueError, match=f"number {number} is not among the {len(vocabulary)}"
+            ):
+                call(number)
+
+
+@BOTH
+def test_no_text_spells_a_special_entry(config):
+    texts = ["<padding> <start> <end> <unknown> padding start end <mask>"] * 3
+    vocabulary = fit_vocabulary(texts, config, extra=("mask",))
+    assert min(vocabulary.encode(texts[0])) >= len(vocabulary.specials)
+    assert vocabulary.entry(vocabulary.special("mask")) == "<mask>"
+    assert vocabulary.decode([vocabulary.special("mask")]) == ""
+    with pytest.raises(ValueError, match="no special entry 'msk'; there are padding, start, end"):
+        vocabulary.special("msk")
+
+
+@BOTH
+def test_a_vocabulary_is_kept_as_text_and_equal_by_content(config):
+    one, other = fit_vocabulary(TEXTS, config), fit_vocabulary(TEXTS[:3], config)
+    again = from_text(one.to_text())
+    assert again == one != other and hash(again) == hash(one)
+    assert again.to_text() == one.to_text()
+    assert again.encode(TEXTS[3]) == one.encode(TEXTS[3])
+    assert fit_vocabulary(TEXTS, config, extra=("mask",)) != one
+
+
+@BOTH
+def test_texts_are_read_once_and_one_at_a_time(config):
+    alive = []
+
+    def texts():
+        for text in TEXTS:
+            alive.append(text)
+            yield text
+
+    assert fit_vocabulary(texts(), config) == fit_vocabulary(TEXTS, config)
+    assert len(alive) == len(TEXTS)
+    with pytest.raises(ValueError, match="put it into a list"):
+        fit_vocabulary("one text", config)
+
+
+@BOTH
+def test_fitting_gives_the_same_on_every_machine(config):
+    code = (
+        "import sys; sys.stdin.reconfigure(encoding='utf-8');"
+        "from regard.data.vocabulary import VocabularyConfig, fit_vocabulary;"
+        f"print(fit_vocabulary(sys.stdin, {config!r}).to_text())"
+    )
+    lines = [text + "\n" for text in TEXTS]
+    said = set()
+    for seed in ("1", "2", "3"):
+        own = {**os.environ, "PYTHONHASHSEED": seed, "RAYON_NUM_THREADS": seed}
+        done = subprocess.run(
+            (sys.executable, "-c", code),
+            input="".join(lines).encode(),
+            env=own,
+            capture_output=True,
+            check=True,
+        )
+        said.add(done.stdout.decode().strip())
+    assert said == {fit_vocabulary(lines, config).to_text()}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "this is no vocabulary"),
+        ("[]", "this is no vocabulary"),
+        ("[" * 100_000, "this is no vocabulary"),
+        ({"kind": "signs", "specials": []}, "no kind of vocabulary 'signs'"),
+        ({"kind": "words", "specials": ["padding"], "words": []}, "they begin with padding, start"),
+        (
+            {"kind": "words", "specials": ["padding", "start", "end", "unknown"], "words": [1]},
+            "1 stands where str should",
+        ),
+        (
+            {
+                "kind": "words",
+                "specials": ["padding", "start", "end", "unknown"],
+                "words": ["a"] * 2,
+            },
+            "the word 'a' is there 2 times",
+        ),
+        (
+            {"kind": "bytes", "specials": ["padding", "start", "end", "end"], "merges": []},
+            "each is there once",
+        ),
+        (
+            {"kind": "bytes", "specials": ["padding", "start", "end"], "merges": [[1, 256]]},
+            r"merge \(1, 256\) joins what is not among 256 pieces",
+        ),
+        (
+            {"kind": "bytes", "specials": ["padding", "start", "end"], "merges": [[1, 2, 3]]},
+            "this is no vocabulary",
+        ),
+        (
+            {"kind": "bytes", "specials": ["padding", "start", "end"], "merges": [[1, 2.0]]},
+            "2.0 stands where int should",
+        ),
+        (
+            {"kind": "bytes", "specials": ["padding", "start", "end"], "merges": [[1, 2]] * 2},
+            "a merge is there twice",
+        ),
+    ],
+)
+def test_a_damaged_vocabulary_is_a_sentence(text, words):
+    with pytest.raises(ValueError, match=words):
+        from_text(text if isinstance(text, str) else json.dumps(text))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"floor": 0}, "floor=0: it must be at least 1"),
+        ({"size": 4}, "size=4: kind='words' needs at least 5"),
+        ({"kind": "bytes", "size": 258}, "size=258: kind='bytes' needs at least 259"),
+    ],
+)
+def test_contradictions_are_refused_by_the_names_of_their_fields(fields, words):
+    with pytest.raises(ValueError, match=words):
+        VocabularyConfig(**fields)
+
+
+def test_extra_entries_must_leave_room():
+    names = [f"x{n}" for n in range(5)]
+    with pytest.raises(ValueError, match="size=6 leaves no room beside 9 special entries"):
+        fit_vocabulary(TEXTS, VocabularyConfig(size=6, floor=1), extra=names)
+    with pytest.raises(ValueError, match="size=260 is less than 256 bytes and 8 special entries"):
+        fit_vocabulary(TEXTS, VocabularyConfig(kind="bytes", size=260), extra=names)
+    with pytest.raises(ValueError, match="each is there once"):
+        fit_vocabulary(TEXTS, WORDS, extra=["end"])
+
+
+def test_the_configuration_needs_neither_torch_nor_the_tokenizers():
+    code = (
+        "import sys, regard.data.vocabulary as _; print({'torch', 'tokenizers'} & {*sys.modules})"
+    )
+    assert subprocess.check_output((sys.executable, "-c", code)).strip() == b"set()"
+
+
+def test_words_and_bytes_are_never_equal():
+    specials = ("padding", "start", "end", "unknown")
+    assert WordVocabulary(specials, ()) != BytePairVocabulary(specials, ())
