@@ -12,20 +12,26 @@ from regard.model import MODELS, Block, FeedForward, PatchEmbed, TokenEmbed, ViT
 from regard.model.parts import StochasticDepth, initialise
 
 
+def inputs_of(name: str) -> tuple[torch.Tensor, ...]:
+    """What a model of the table is called with."""
+    images, words = torch.randn(3, 3, 32, 32), torch.randint(0, 9, (3, 5))
+    return {"vit": (images,), "captioner": (images, words)}[name]
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_of_the_table_builds_runs_learns_and_loads_its_own_weights(name):
     entry = MODELS[name]
     model = entry.build(width=16, layers=2, heads=2)
     assert dataclasses.replace(model.config) == model.config
     assert dataclasses.fields(entry.config) and entry.config.__dataclass_params__.frozen
-    images = torch.randn(3, 3, 32, 32)
-    logits = model(images)
+    given = inputs_of(name)
+    logits = model(*given)
     logits.logsumexp(-1).sum().backward()
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
     twin = entry.build(width=16, layers=2, heads=2)
-    assert not torch.equal(twin(images), logits)
+    assert not torch.equal(twin(*given), logits)
     twin.load_state_dict(model.state_dict())
-    assert torch.equal(twin(images), logits)
+    assert torch.equal(twin(*given), logits)
 
 
 @pytest.mark.parametrize(

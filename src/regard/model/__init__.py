@@ -5,10 +5,11 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from regard.model.config import StackConfig, ViTConfig
+from regard.model.config import CaptionerConfig, DecoderConfig, StackConfig, ViTConfig
 
 if TYPE_CHECKING:
     from regard.model.block import Block, BlockCache, stack
+    from regard.model.captioner import Captioner, Writing
     from regard.model.parts import FeedForward, PatchEmbed, TokenEmbed, initialise
     from regard.model.vit import ViT
 
@@ -28,11 +29,13 @@ class Entry(NamedTuple):
 MODELS: Mapping[str, Entry] = MappingProxyType(
     {
         "vit": Entry(ViTConfig, "regard.model.vit:ViT"),
+        "captioner": Entry(CaptionerConfig, "regard.model.captioner:Captioner"),
     }
 )
 
 _HOMES = {
     "block": ("Block", "BlockCache", "stack"),
+    "captioner": ("Captioner", "Writing"),
     "parts": ("FeedForward", "PatchEmbed", "TokenEmbed", "initialise"),
     "vit": ("ViT",),
 }
@@ -49,6 +52,9 @@ __all__ = [
     "MODELS",
     "Block",
     "BlockCache",
+    "Captioner",
+    "CaptionerConfig",
+    "DecoderConfig",
     "Entry",
     "FeedForward",
     "PatchEmbed",
@@ -56,6 +62,7 @@ __all__ = [
     "TokenEmbed",
     "ViT",
     "ViTConfig",
+    "Writing",
     "initialise",
     "stack",
 ]

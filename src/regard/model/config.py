@@ -124,3 +124,52 @@ class ViTConfig(StackConfig):
         """Rows and columns of patches in a training image."""
         side = self.image // self.patch
         return side, side
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(StackConfig):
+    """A stack that writes: words in, the scores of the next word out."""
+
+    words: int = 1000
+    """Words of the vocabulary, those for begin, end and padding among them."""
+    length: int = 64
+    """Longest text that learned positions reach, its begin counted."""
+    place: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
+    """How words know where they are in the text."""
+    tied: bool = True
+    """Whether a word is scored by the same vector that it is read as."""
+    scaled: bool = False
+    """Whether the vectors of words are multiplied by √width when read, as in 2017."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least in (("words", 2), ("length", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)}: there must be at least {least}")
+        if self.place == "rotary" and self.width // self.heads % 2:
+            raise ValueError(
+                f"place='rotary' turns numbers in pairs, so width={self.width} over "
+                f"heads={self.heads}, {self.width // self.heads}, must be even"
+            )
+        if self.place == "sinusoidal" and self.width % 2:
+            raise ValueError(f"place='sinusoidal' needs an even width, not {self.width}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionerConfig(DecoderConfig):
+    """An image encoder, and a decoder that reads its patches while it writes."""
+
+    encoder: ViTConfig = ViTConfig(pool="mean")
+    """The model that sees, built unless a `context_width` is said."""
+    context_width: int | None = None
+    """Width of features that come from elsewhere: another encoder, or computed beforehand."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.context_width is not None and self.context_width < 1:
+            raise ValueError(f"context_width={self.context_width}: there must be at least 1")
+
+    @property
+    def features_width(self) -> int:
+        """The width of the features that are read, whether said or the encoder's."""
+        return self.encoder.width if self.context_width is None else self.context_width
