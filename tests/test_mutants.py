@@ -74,7 +74,7 @@ MUTANTS = {
         "q, k = place.turn(q, k, range(x.shape[-2]), range(source.shape[-2]))",
     ),
     "queries behind a cache biased from 0": Mutant(
-        "heads.py", "place.bias(locate(positions, x", "place.bias(locate(range(x.shape[-2]), x"
+        "heads.py", "place.bias(positions, k_pos)", "place.bias(range(x.shape[-2]), k_pos)"
     ),
     "causal from the top left behind a cache": Mutant(
         "kernels.py",

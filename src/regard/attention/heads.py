@@ -13,7 +13,7 @@ from regard.attention.cache import KVCache
 from regard.attention.call import Call, Predicate, check_mask
 from regard.attention.core import Attended, attend_fused
 from regard.attention.positions import Place
-from regard.attention.where import Positions, locate
+from regard.attention.where import Positions
 
 Attention = Callable[..., Tensor | Attended]  # with the arguments of attend
 Observer = Callable[[Call, Tensor, bool], None]  # the call, its read, whether of its own tokens
@@ -113,7 +113,7 @@ class MultiHead(nn.Module):
             if cache is not None:
                 k, v, k_pos = cache.append(k, v, k_pos)
 
-        bias = place.bias(locate(positions, x.device), locate(k_pos, x.device))
+        bias = place.bias(positions, k_pos)
         read = self.read(q, k, v, mask=mask, q_pos=positions, k_pos=k_pos, bias=bias)
         if self.observers:
             if cache is not None and cache.overwrites:

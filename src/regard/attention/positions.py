@@ -190,7 +190,8 @@ class Alibi(Place):
         return slopes + finer[: self.heads - whole]
 
     def bias(self, q_pos: Positions, k_pos: Positions) -> Float[Tensor, "*b h n m"]:
-        distance = _offsets(q_pos, k_pos).abs().unsqueeze(-3)
+        here = self.get_buffer("kind").device
+        distance = _offsets(q_pos, k_pos, here).abs().unsqueeze(-3)
         wide = torch.promote_types(self.get_buffer("kind").dtype, torch.float32)
         slopes = torch.tensor(self.slopes(), device=distance.device, dtype=wide)
         return -slopes[:, None, None] * distance
@@ -205,7 +206,8 @@ class RelativeBias(Place):
         self.table = nn.Parameter(torch.randn(heads, 2 * reach + 1) * 0.02)
 
     def bias(self, q_pos: Positions, k_pos: Positions) -> Float[Tensor, "*b h n m"]:
-        offsets = _offsets(q_pos, k_pos).to(self.table.device).clamp(-self.reach, self.reach)
+        here = self.table.device
+        offsets = _offsets(q_pos, k_pos, here).to(here).clamp(-self.reach, self.reach)
         return self.table[:, offsets + self.reach].movedim(0, -3)  # h *b n m → *b h n m
 
 
@@ -238,9 +240,9 @@ def _cells(pos: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
     return row.masked_fill(outside, -1), column.masked_fill(outside, -1)
 
 
-def _offsets(q_pos: Positions, k_pos: Positions) -> Tensor:
-    """q − k as (*b n m)."""
-    device = next((p.device for p in (q_pos, k_pos) if isinstance(p, Tensor)), None)
+def _offsets(q_pos: Positions, k_pos: Positions, device: torch.device) -> Tensor:
+    """q − k as (*b n m), where the positions are, or on `device` if both are ranges."""
+    device = next((p.device for p in (q_pos, k_pos) if isinstance(p, Tensor)), device)
     return locate(q_pos, device)[..., :, None] - locate(k_pos, device)[..., None, :]
 
 
