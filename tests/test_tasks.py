@@ -61,7 +61,9 @@ def test_a_mistyped_task_gets_the_nearest_name():
 def test_every_command_on_runs_has_an_example_from_every_task():
     for task in TASKS:
         for command in ("train", "evaluate", "predict", "look", "compare"):
-            assert any(line.startswith(f"regard {command}") for line in examples(command)), task
+            lines = TASKS[task].examples[command]
+            assert lines and all(line.startswith(f"regard {command} ") for line in lines)
+            assert set(lines) <= set(examples(command))
 
 
 # Recipes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as encoder
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from regard.tasks.run import Run
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
+MOST = 8  # runs on one figure: so many colours can be told apart
 
 
 def train_for(args: Sequence[str]) -> Callable[..., None]:
@@ -74,22 +76,14 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
             report: write report.html at the end.
         """
         from regard.config import build, change, to_values
-        from regard.tasks.report import write_curves
-        from regard.tasks.run import load
+        from regard.tasks.run import go
         from regard.tasks.session import Session
 
         config = build(kind, to_values(config))
         if epochs is not None:
             config = change(config, {"train.epochs": epochs})
         session = Session(entry.load(), config, chosen, quiet=quiet, tensorboard=tensorboard)
-        folder = session.go(out=out, resume=resume, device=device)
-        write_curves(folder)
-        run = load(folder.path, device=device)
-        best = run.evaluate("validation")
-        session.say(run.task.summary(best, "validation"))
-        if report:
-            session.say(f"report: {run.report('validation')}")
-        session.say(f"next: regard evaluate {folder.path}    regard look {folder.path} test:0")
+        go(session, out=out, resume=resume, device=device, report=report)
 
     fields = unchecked(kind)
     train.__annotations__["config"] = Annotated[fields, arg(name="")]
@@ -179,6 +173,8 @@ def evaluate(
 
     if not runs:
         raise UserError("evaluate what? regard evaluate RUN…")
+    if data is not None and record is not None:
+        raise UserError("--record keeps figures on a run's own data; leave --data out")
     found = [load(run, device=device) for run in runs]
     judged = [run.evaluate(split, data=data) for run in found]
     for run, figures in zip(found, judged, strict=True):
@@ -200,7 +196,7 @@ def evaluate(
             record.write_text(text, encoding="utf-8")
         except OSError as trouble:
             raise UserError(f"cannot write {record}: {trouble.strerror}") from None
-        print(f"written: {record}")
+        print(f"written: {record}", file=sys.stderr)
 
 
 def compare_with_recipe(run: Run, got: float) -> None:
@@ -281,6 +277,8 @@ def compare(
         raise UserError(f"{out}: a comparison is drawn as .png, .svg or .pdf")
     if epochs and task is None:
         raise UserError(f"--epochs needs --task: regard compare --task {first_task()} --epochs …")
+    if len(runs) + len(epochs) > MOST:
+        raise UserError(f"{len(runs) + len(epochs)} runs: {MOST} can be told apart on a figure")
     found = [load(run, device=device) for run in runs]
     for count in epochs if task else ():
         found.append(train(task or "", data=data, recipe=recipe, epochs=count, device=device))

@@ -43,18 +43,26 @@ def device_name(device: torch.device) -> str:
 
 
 def commit() -> str | None:
-    """The commit of regard itself; REGARD_COMMIT names it where there is no history."""
+    """The commit of regard itself, with a + where its source differs from it.
+
+    REGARD_COMMIT names it where there is no history.
+    """
     if named := os.environ.get("REGARD_COMMIT"):
         return named
     here = Path(__file__).parents[2]  # the checkout, unless regard was installed elsewhere
     if not (here / ".git").exists():
         return None
-    asked = ("git", "-C", str(here), "rev-parse", "--short", "HEAD")
+
+    def git(*words: str) -> str:
+        asked = ("git", "-C", str(here), *words)
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True)
+        return done.stdout.strip()
+
     try:
-        answer = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True)
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", "src")
+        return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.strip()
 
 
 def cpu_name() -> str:

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -177,6 +177,16 @@ class RunFolder:
         """Tensors as they were written, or a sentence about what happened to the file."""
         return self._read_tensors(name)[0]
 
+    def digest_of_tensors(self, name: str) -> str:
+        """The checksum that a file of tensors was written with, read off its head alone."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self.path / name, framework="pt") as file:
+                return str((file.metadata() or {}).get("sha256", ""))
+        except (SafetensorError, OSError, ValueError):
+            return ""
+
     def write_state(self, step: int, tensors: Mapping[str, Tensor], text: str) -> None:
         """Everything needed to go on after `step`: tensors, and a text that belongs to them."""
         with self.writing_state(step) as folder:
@@ -274,6 +284,14 @@ class RunFolder:
                 _sync(path.parent)
             finally:
                 draft.unlink(missing_ok=True)
+
+    def withdraw(self, *names: str) -> None:
+        """Take away a run that could not begin: these files, and the folder if it is then empty."""
+        for name in names:
+            with suppress(OSError):
+                (self.path / name).unlink(missing_ok=True)
+        with suppress(OSError):
+            self.path.rmdir()
 
     @contextmanager
     def drafting(self, *names: str) -> Iterator[list[Path]]:

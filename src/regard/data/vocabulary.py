@@ -22,6 +22,8 @@ from functools import cache, cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
+from regard.config import check_kinds
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
@@ -45,6 +47,7 @@ class VocabularyConfig:
     """Most entries, the special ones included; the most frequent words are kept."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         if self.floor < 1:
             raise ValueError(f"floor={self.floor}: it must be at least 1")
         least = len(SPECIALS) + (BYTES if self.kind == "bytes" else 2)

@@ -133,7 +133,9 @@ def sample(
 
     def draw(scores: Tensor) -> Tensor:
         chances = narrowed(scores / temperature, top_k, top_p).softmax(-1)
-        return torch.multinomial(chances, 1, generator=generator)[:, 0]
+        if generator is not None:  # which may be on another device than the model
+            chances = chances.to(generator.device)
+        return torch.multinomial(chances, 1, generator=generator)[:, 0].to(scores.device)
 
     return _write(model, batch, rules, prompt, texts, draw)
 

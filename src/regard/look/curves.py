@@ -320,7 +320,10 @@ def deciding_key(lines: Sequence[Line]) -> str | None:
 
 
 def best_epoch(lines: Sequence[Line]) -> int | None:
-    """The row of the best epoch, the earliest of equals, as the weights were kept."""
+    """The row whose weights were kept: the last that says so, else the best, earliest of equals."""
+    said = [row for row, line in enumerate(lines) if line.get("best") is True]
+    if said:
+        return said[-1]
     if (key := deciding_key(lines)) is None:
         return None
     sign = -1 if quantity_of(key) in SMALLER_IS_BETTER else 1

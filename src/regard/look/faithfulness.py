@@ -159,7 +159,7 @@ def follow(
         changed = changed.repeat_interleave(tall, -2).repeat_interleave(wide, -1)[:, None]
         shown = first[image].where(changed, rest[image])
         found.append(checked(probability(shown), len(part)).gather(1, answers[image, None]))
-    return torch.cat(found).view(b, -1).double().cpu().numpy()
+    return torch.cat(found).view(b, -1).cpu().double().numpy()
 
 
 def ranked(

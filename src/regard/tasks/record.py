@@ -8,6 +8,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from regard.config import to_values
+from regard.errors import UserError
 from regard.tasks.recipe import recipes
 from regard.tasks.session import differences, parameters
 from regard.tasks.task import Judged
@@ -33,6 +34,15 @@ def spread(values: Sequence[float]) -> str:
 def recorded(runs: Sequence[Run], judged: Sequence[Judged], split: str) -> dict[str, Any]:
     """One file for results/: where the figures come from, and one entry a run."""
     first = runs[0]
+    for run in runs[1:]:
+        for name, (now, before) in differences(
+            to_values(run.config), to_values(first.config)
+        ).items():
+            if name != "train.seed":
+                raise UserError(
+                    f"{run.folder.path} has {name} = {now!r} and {first.folder.path} {before!r}: "
+                    "only runs that differ in their seed are kept in one file"
+                )
     values = [headline(figures) for figures in judged]
     return {
         "task": first.task.name,
@@ -70,13 +80,23 @@ def command_of(run: Run) -> str:
     known = recipes(run.task.name)
     if name not in known:
         return shlex.join([*words, "--recipe", str(name or "config.toml")])
-    asked = known[name].config(run.task.config)
-    # What the data decide, and the seed, are not typed.
-    settled = to_values(run.task.settle(asked, run.data)) | {"data": run.config.data}
     words += ["--recipe", name]
+    if known[name].values.get("data") != run.config.data:
+        words += ["--data", run.config.data]
+    # What the data decide, and the seed, are not typed.
+    asked = known[name].config(run.task.config)
+    settled = to_values(run.task.settle(asked, run.data)) | {"data": run.config.data}
     for key, (now, _) in differences(to_values(run.config), settled).items():
         if key != "train.seed":
-            words += [f"--{key.replace('_', '-')}", str(now)]
-    if "data" not in known[name].values:
-        words += ["--data", str(run.config.data)]
+            words += flag(key, now)
     return shlex.join(words)
+
+
+def flag(key: str, value: Any) -> list[str]:
+    """A field as it is typed: --skip-bad, --model.no-bias, --train.optimiser.betas 0.9 0.95."""
+    *path, last = key.replace("_", "-").split(".")
+    if isinstance(value, bool):
+        last, values = last if value else f"no-{last}", []
+    else:
+        values = [str(item) for item in (value if isinstance(value, tuple) else (value,))]
+    return [f"--{'.'.join([*path, last])}", *values]

@@ -9,6 +9,7 @@ from regard.config import to_values
 from regard.look.curves import curves_figure
 from regard.look.document import Document, Section, render
 from regard.runs import RunFolder
+from regard.tasks.session import parameters
 from regard.tasks.task import Judged
 from regard.train.display import duration
 
@@ -25,9 +26,24 @@ def write_curves(folder: RunFolder) -> None:
             curves_figure({name: lines}, paths, title=name, marks=marks(folder))
 
 
+def write_evaluation(folder: RunFolder, split: str, judged: Judged) -> None:
+    """Keep figures, and of which weights they are."""
+    weights = folder.digest_of_tensors("model.safetensors")
+    folder.write_facts(f"evaluation-{split}", {"weights": weights, "figures": judged.to_values()})
+
+
+def read_evaluation(folder: RunFolder, split: str) -> dict[str, Any] | None:
+    """The figures kept, unless the run has gone on to other weights since."""
+    found = folder.read_facts(f"evaluation-{split}")
+    if not found or found.get("weights") != folder.digest_of_tensors("model.safetensors"):
+        return None
+    figures = found.get("figures")
+    return figures if isinstance(figures, dict) else None
+
+
 def marks(folder: RunFolder) -> dict[str, dict[str, float]]:
     """The figures on test, where they have been measured, for which there are curves."""
-    found, lines = folder.read_facts("evaluation-test"), folder.metrics()
+    found, lines = read_evaluation(folder, "test"), folder.metrics()
     if not found or not lines:
         return {}
     curves = {key.partition(".")[2] for key in lines[-1]}
@@ -76,10 +92,9 @@ def write_report(run: Run, split: str, judged: Judged) -> Path:
 
 def about(run: Run) -> list[list[str]]:
     lines, facts = run.metrics, run.facts
-    size = sum(weight.numel() for weight in run.model.parameters())
     rows = [
         ["data", f"{run.config.data}, SHA-256 {facts.digest[:12]}…"],
-        ["parameters", f"{size:,}"],
+        ["parameters", f"{parameters(run.model):,}"],
         ["recipe", str(run.folder.about().get("recipe", "none"))],
         ["seed", str(run.config.train.seed)],
         ["regard", str(run.folder.about().get("regard", "?"))],

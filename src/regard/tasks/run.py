@@ -24,7 +24,12 @@ from regard.errors import UserError
 from regard.runs import RunFolder
 from regard.tasks import find
 from regard.tasks.recipe import choose_recipe
-from regard.tasks.report import write_curves, write_report
+from regard.tasks.report import (
+    read_evaluation,
+    write_curves,
+    write_evaluation,
+    write_report,
+)
 from regard.tasks.session import Session, differences
 from regard.tasks.task import Judged, Looked, Task, Trained
 from regard.train.device import choose_device
@@ -67,11 +72,26 @@ def train(
         said["train.epochs"] = epochs
     session = Session(entry.load(), change(config, said), chosen, quiet=quiet)
     place = None if out is None else Path(out)
-    folder = session.go(out=place, root=Path(root), resume=resume, device=device)
+    return go(session, out=place, root=Path(root), resume=resume, device=device, report=report)
+
+
+def go(
+    session: Session,
+    *,
+    out: Path | None,
+    resume: bool,
+    device: str,
+    report: bool,
+    root: Path = Path("runs"),
+) -> Run:
+    """A sitting from the first word to the report: what `train` does here and as a command."""
+    folder = session.go(out=out, root=root, resume=resume, device=device)
+    write_curves(folder)
     run = load(folder.path, device=device)
-    write_curves(run.folder)
+    session.say(run.task.summary(run.evaluate("validation"), "validation"))
     if report:
-        run.report("validation")
+        session.say(f"report: {run.report('validation')}")
+    session.say(f"next: regard evaluate {folder.path}    regard look {folder.path} test:0")
     return run
 
 
@@ -148,7 +168,7 @@ class Run:
         used = self.data if data is None else self.other_data(str(data))
         judged = self.task.judge(self.trained, used, split)
         if data is None:
-            self.folder.write_facts(f"evaluation-{split}", judged.to_values())
+            write_evaluation(self.folder, split, judged)
         return judged
 
     def other_data(self, name: str) -> Any:
@@ -165,7 +185,7 @@ class Run:
 
     def evaluated(self, split: str) -> Judged | None:
         """What `evaluate` last said of a split."""
-        values = self.folder.read_facts(f"evaluation-{split}")
+        values = read_evaluation(self.folder, split)
         try:
             return None if values is None else self.task.revive(values)
         except ValueError as trouble:

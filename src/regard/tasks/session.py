@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,10 @@ class Session:
         What cannot be trained is found out before there is a folder, and leaves none behind.
         """
         self.device, where = device, choose_device(device)
+        if self.config.train.deterministic:
+            # cuBLAS is repeatable only with a workspace of its own, which it must find set when
+            # it starts: before anything is on the device.
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         if self.tensorboard:
             writer_class()
         if out is not None and not resume:
@@ -122,7 +126,7 @@ class Session:
                 folder.write_config(self.config, task=self.task.name, regard=__version__, **recipe)
                 self.note_facts(folder, data, where)
             except UserError:
-                shutil.rmtree(folder.path, ignore_errors=True)
+                folder.withdraw("config.toml", "data.json", "machine.json", ".lock")
                 raise
         self.folder = folder
         for words in self.said:
@@ -184,7 +188,7 @@ class Session:
         left = max(0.0, 1 - self.done / steps)
         if left:
             of = estimate(model, batches, objective, config.train, measured=task.measured(data))
-            held = f", {of.bytes / 2**30:.1f} GB" if of.bytes else ""
+            held = f", {of.bytes / 1e9:.1f} GB" if of.bytes else ""
             self.say(
                 f"{epochs} epochs of {len(batches):,} batches: "
                 f"about {duration(left * of.seconds)}{' more' * bool(self.done)}{held}"
@@ -237,6 +241,11 @@ class Session:
                 raise
             return True
 
+        if fits(config.batch):
+            return UserError(
+                f"memory ran out although a batch of {config.batch} {task.unit} fits: something "
+                "else took it, or measuring did; free some and go on, or take a smaller model"
+            )
         return does_not_fit(config.batch, largest_that_fits(fits, config.batch), device, task.unit)
 
     def how_to_go_on(self, slower: int = 1) -> str:

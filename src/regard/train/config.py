@@ -11,7 +11,7 @@ class OptimiserConfig:
     """How parameters are moved."""
 
     kind: Literal["adamw", "muon"] = "adamw"
-    """AdamW for all, or Muon for the matrices of the blocks and AdamW for the rest."""
+    """AdamW for all, or Muon for the matrices of linear layers and AdamW for the rest."""
     rate: float = 1e-3
     """Learning rate of AdamW at full height."""
     matrix_rate: float = 0.02

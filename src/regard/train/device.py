@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 
 from regard.errors import UserError
 from regard.train.display import resident_memory
-
-Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
 def choose_device(name: str = "auto") -> torch.device:

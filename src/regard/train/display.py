@@ -67,7 +67,7 @@ def display(
         figures = [f"{quantity(name)} {written(name, x)}" for name, x in few(at.figures)[:1]]
         parts = [loss, *figures, f"{pace.items_a_second:,.0f} {unit}/s"]
         parts += [f"{duration(pace.left(at, steps))} left"]
-        parts += [f"{held / 2**30:.1f} GB"] if console.width >= 85 and (held := memory()) else []
+        parts += [f"{held / 1e9:.1f} GB"] if console.width >= 85 and (held := memory()) else []
         epoch = min(at.epoch + 1, epochs)
         live.update(bar, completed=at.step, epoch=epoch, words="  ".join(filter(None, parts)))
 

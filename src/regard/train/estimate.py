@@ -51,10 +51,10 @@ def estimate(
     trial.model.train()
     source, times = batches.epoch(0, 0), []
     for _ in range(STEPS):
+        began = time.perf_counter()
         group = list(islice(source, config.accumulate))
         if not group:
             break
-        began = time.perf_counter()
         try:
             trial.one_step(group)
         except UserError:
@@ -65,5 +65,9 @@ def estimate(
     step = min(times[1:] or times or [0.0])
     items = trial.progress.items / max(1, len(times))
     measuring = step * measured / max(1.0, items) / 3
-    held = torch.cuda.max_memory_reserved(device) if device.type == "cuda" else resident_memory()
+    held = resident_memory()
+    if device.type == "cuda":
+        copied = sum(weight.nbytes for weight in model.parameters())  # the trial's second model
+        held = torch.cuda.max_memory_reserved(device) - copied
+        torch.cuda.reset_peak_memory_stats(device)
     return Estimate(trial.steps * step + config.epochs * measuring, held)

@@ -6,7 +6,6 @@ weights, optimiser, random numbers, running mean and the place in the data are a
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import threading
@@ -14,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
@@ -40,7 +40,8 @@ class Batches(Protocol):
 
 
 Objective = Callable[[nn.Module, Any], tuple[Tensor, int]]  # the summed loss, over how many items
-Measure = Callable[[nn.Module], dict[str, float]]  # validation figures, the deciding one first
+# Figures after an epoch, the deciding one first; of that one, more is better.
+Measure = Callable[[nn.Module], dict[str, float]]
 Report = Callable[["Progress"], None]
 
 
@@ -97,8 +98,6 @@ def repeatable(wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    # cuBLAS is repeatable only with a workspace of its own, which it must find set when it starts.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False
@@ -107,6 +106,15 @@ def repeatable(wanted: bool) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(before[0])
         torch.backends.cudnn.benchmark = before[1]
+
+
+@cache
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether a GPU computes in bfloat16 itself; older ones emulate it, slowly."""
+    if device.type != "cuda":
+        return False
+    with torch.cuda.device(device):
+        return torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def loss_beside(figures: Mapping[str, float]) -> float:
@@ -161,6 +169,8 @@ class Trainer:
         while at.epoch < config.epochs and not self.patience_is_over():
             self.one_epoch()
             self.finish_epoch()
+            if self.interrupted:  # while it was measured
+                raise KeyboardInterrupt
         return at
 
     def one_epoch(self) -> None:
@@ -221,9 +231,10 @@ class Trainer:
             at.figures = self.measure(self.model)
         deciding = next(iter(at.figures.values()), None)
         loss = loss_beside(at.figures)
-        if deciding is not None and (
+        better = deciding is not None and (
             at.best is None or (deciding, -loss) > (at.best, -at.best_loss)
-        ):
+        )
+        if deciding is not None and deciding == deciding and better:  # NaN is never the best
             at.best, at.best_loss, at.best_epoch = deciding, loss, at.epoch
             self.run.write_tensors("model.safetensors", weights)
         self.model.load_state_dict(own)
@@ -235,6 +246,7 @@ class Trainer:
             "rate": rate(self.config.schedule, at.step - 1, self.steps),
             "seconds": round(at.seconds, 3),
             "waited": round(at.waited, 3),
+            "best": at.best_epoch == at.epoch,  # so far; the last such line has the weights kept
             **at.figures,
         }
         self.run.add_metrics(line)
@@ -252,8 +264,7 @@ class Trainer:
         """bfloat16 where it is asked for, or where a GPU has it; never on a CPU unasked."""
         wanted = self.config.precision
         if wanted == "auto":
-            gpu = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
-            wanted = "bfloat16" if gpu else "float32"
+            wanted = "bfloat16" if has_bfloat16(self.device) else "float32"
         if wanted == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
@@ -306,7 +317,9 @@ class Trainer:
             "random": {
                 "python": random.getstate(),
                 "torch": torch.get_rng_state(),
-                "cuda": torch.cuda.get_rng_state_all() if self.device.type == "cuda" else [],
+                "cuda": [torch.cuda.get_rng_state(self.device)]
+                if self.device.type == "cuda"
+                else [],
             },
         }
         self.run.write_state(self.progress.step, *pack(tree))
@@ -336,4 +349,4 @@ class Trainer:
         random.setstate(tree["random"]["python"])
         torch.set_rng_state(tree["random"]["torch"])
         if self.device.type == "cuda" and tree["random"]["cuda"]:
-            torch.cuda.set_rng_state_all(tree["random"]["cuda"])
+            torch.cuda.set_rng_state(tree["random"]["cuda"][0], self.device)

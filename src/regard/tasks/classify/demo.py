@@ -29,7 +29,7 @@ def demo(
 ) -> dict[str, Path]:
     """Train on digits, test once, prove, draw; returns what was written, by what it is."""
     run = train("classify", data="digits", epochs=epochs, root=out, train={"seed": seed})
-    say(run.task.summary(run.evaluate("test"), "test: 359 digits that nothing was chosen by"))
+    say(run.task.summary(run.evaluate("test"), "test, by which nothing was chosen"))
     pictures = one_of_each(run)
     prove(run, pictures, say)
     path = out / "attention.png"

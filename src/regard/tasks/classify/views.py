@@ -22,12 +22,18 @@ from regard.model.vit import ViT
 from regard.tasks.classify.answers import Classifier, Picture, predict
 from regard.tasks.classify.data import ClassifyData, shared
 from regard.tasks.classify.learning import scores
+from regard.tasks.session import parameters
 from regard.tasks.task import Looked
 
 MISTAKES = 24  # shown in a report
 FAITHFUL, FEWER = 64, 24  # images on which faithfulness is measured, and of a large model
 LARGE = 20e6  # parameters times patches: about 5 ms an image on one core
 STEPS, LOTS = 12, 3  # points of its curves after the first, and random orders to compare with
+SPLIT_WORDS = {
+    "train": "that the model was trained on",
+    "validation": "that it was not trained on, but by which its best epoch was chosen",
+    "test": "that it was not trained on, and by which nothing was chosen",
+}
 HEADS_WORDS = (
     "What the answer read of each patch, by layer and head. Rollout multiplies all layers. "
     "Maps are recomputed from the queries and keys of this very pass."
@@ -60,7 +66,7 @@ def views(trained: Classifier, data: ClassifyData, split: str, judged: Assessmen
         {
             "view": "figures",
             "title": f"On {split}",
-            "words": f"{count:,} images the model was not trained on; 95% intervals.",
+            "words": f"{count:,} images {SPLIT_WORDS[split]}; 95% intervals.",
             "data": {"items": headline(judged)},
         },
         {
@@ -170,8 +176,7 @@ def measure_faithfulness(trained: Classifier, data: ClassifyData, split: str) ->
     """Whether deleting what was most read hurts most, on some images of a split."""
     part = data.images[split]
     tokens = (trained.facts.size // trained.config.model.patch) ** 2
-    size = sum(weight.numel() for weight in trained.model.parameters())
-    most = min(len(part), FAITHFUL if size * tokens < LARGE else FEWER)
+    most = min(len(part), FAITHFUL if parameters(trained.model) * tokens < LARGE else FEWER)
     rows = np.unique(np.linspace(0, len(part) - 1, most).astype(np.int64))
     pictures = [Picture(str(row), part.images[row]) for row in map(int, rows)]
     maps = maps_of(trained, pictures)

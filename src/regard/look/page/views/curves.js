@@ -57,7 +57,10 @@ export function render(element, { runs = [] }, { html, empty, chart, colour, for
     }
     const figures = run.lines.map((line) => line[`validation.${quantity}`]);
     const known = figures.filter(Number.isFinite);
-    if (known.length > 1) {
+    const kept = run.lines.findLastIndex((line) => line.best === true);
+    if (kept >= 0 && known.length > 1 && Number.isFinite(figures[kept])) {
+      marks.push({ ink: run.ink, x: epochs[kept], y: figures[kept], shape: "dot" });
+    } else if (known.length > 1) {
       const best = known.reduce((a, b) => (DOWN.test(quantity) ? Math.min(a, b) : Math.max(a, b)));
       marks.push({ ink: run.ink, x: epochs[figures.indexOf(best)], y: best, shape: "dot" });
     }
