@@ -1,6 +1,7 @@
 """From images to a report: what a run writes, answers and shows is what it learned."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -438,3 +439,69 @@ def test_the_configuration_survives_the_folder(run):
     assert (
         Path(run.folder.path / "config.toml").read_text(encoding="utf-8").startswith("format = 1")
     )
+
+
+# What a person does who brings other data, or comes from elsewhere
+
+
+def test_other_data_are_measured_whole_and_must_speak_of_the_same_classes(photos, tmp_path, run):
+    mine = rg.train(
+        "classify", data=photos, epochs=1, root=tmp_path, quiet=True, report=False, **TINY
+    )
+    assert mine.evaluate(data=photos).count == 48
+    assert mine.evaluate("test", data=photos).count == len(mine.data.images.test)
+    with pytest.raises(UserError, match="classes that the run does not know: 0, 1, 2"):
+        mine.evaluate(data="digits")
+    with pytest.raises(UserError, match="no split 'tset'; there are train, validation, test and"):
+        run.evaluate("tset")
+
+
+def test_a_run_is_used_from_any_folder(photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(photos.parent)
+    options = {"epochs": 1, "quiet": True, "report": False, **TINY}
+    mine = rg.train("classify", data="photos", root=tmp_path / "runs", **options)
+    monkeypatch.chdir(tmp_path.parent)
+    assert rg.load(mine.folder.path).evaluate("test").count > 0
+
+
+def test_the_callers_random_numbers_are_left_alone(tmp_path):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    rg.train("classify", data="digits", epochs=1, root=tmp_path, quiet=True, report=False, **TINY)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_a_mask_and_numbers_of_numpy_can_be_passed_as_they_are(tmp_path):
+    mask = rg.neighbourhood(1, (4, 4))
+    model = {**TINY["model"], "mask": mask}
+    run = rg.train(
+        "classify",
+        data="digits",
+        epochs=1,
+        root=tmp_path,
+        quiet=True,
+        report=False,
+        batch=np.int64(64),
+        model=model,
+    )
+    assert run.config.model.mask == str(mask) and len(run.metrics) == 1
+
+
+def test_an_array_with_alpha_is_seen_on_white_and_one_without_pixels_is_refused(run):
+    clear = np.zeros((8, 8, 4), np.uint8)
+    white = np.full((8, 8, 3), 255, np.uint8)
+    assert run.predict(clear)[0].shares == run.predict(white)[0].shares
+    with pytest.raises(ValueError, match=r"shape \(0, 0\)"):
+        run.predict(np.zeros((0, 0), np.uint8))
+
+
+def test_results_without_a_state_are_not_overwritten(tmp_path):
+    options = {"quiet": True, "report": False}
+    mine = rg.train("classify", data="digits", epochs=1, root=tmp_path, **options, **TINY)
+    weights = (mine.folder.path / "model.safetensors").read_bytes()
+    shutil.rmtree(mine.folder.path / "state")
+    with pytest.raises(UserError, match="has results but no state to go on from"):
+        rg.train("classify", out=mine.folder.path, resume=True, epochs=2, **options)
+    assert (mine.folder.path / "model.safetensors").read_bytes() == weights
+    assert len(mine.metrics) == 1

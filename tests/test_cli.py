@@ -77,6 +77,24 @@ def test_every_command_exists_and_its_help_ends_with_examples(capsys, name):
     assert out.rstrip().endswith(COMMANDS[name].examples[-1])
 
 
+@pytest.mark.parametrize("frame", ["utf-8", "ascii"])
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("--fooo", "--fooo"),
+        ("--epochs two", "--epochs: 'two' is no INT"),
+        ("--model.pool max", "'max' for argument '--model.pool'"),
+        ("--model.heads 3 --model.width 16", "width=16 does not split into heads=3"),
+        ("--modle.width 3", "did you mean --model.width?"),
+    ],
+)
+def test_a_mistyped_flag_is_named_whatever_the_terminal_can_show(frame, typed, said):
+    environment = {**os.environ, "PYTHONIOENCODING": frame, "PYTHONUTF8": "0", "LC_ALL": "C"}
+    done = run("train", "classify", *typed.split(), env=environment)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("regard: ") and said in done.stderr
+
+
 def test_an_unknown_flag_of_a_command_is_an_error(capsys):
     assert main(["doctor", "--jsn"]) == 2
     said = capsys.readouterr().err

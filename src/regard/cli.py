@@ -10,6 +10,7 @@ import functools
 import inspect
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
@@ -159,18 +160,23 @@ def call(name: str, command: Command, args: list[str]) -> None:
 def unframed(text: str, name: str) -> str:
     """What the parser says in a frame of several lines, as a sentence."""
     blocks: list[list[str]] = [[]]
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     for line in text.splitlines():
-        line = line.strip("│| ")
-        if line and not line.strip("-─╭╮╰╯├┤"):
+        inside = line.strip("│| ")
+        if line[:1] in "╭╰+" or (inside and not inside.strip("-─")):  # an edge, or a rule
             blocks.append([])
-        elif line:
-            blocks[-1].append(line)
-    told = " ".join(blocks[1] if len(blocks) > 1 else blocks[0]).removeprefix("Error parsing ")
-    near = next(
-        (block[1].split()[0] for block in blocks if block[:1] == ["Perhaps you meant:"]), ""
-    )
-    hint = f"; did you mean {near.rstrip(',')}?" if near else ""
-    return f"{told.rstrip('.').removeprefix('config.')}{hint or f' (regard {name} --help)'}"
+        elif inside:
+            blocks[-1].append(inside)
+    if text[:1] != "╭":  # without a frame, the title is a block of its own
+        blocks = blocks[1:]
+    told, *others = [block for block in blocks if block] or [[f"regard {name} cannot read this"]]
+    first = " ".join(told).removeprefix("Error parsing ").removeprefix("config.")
+    first = first.split(" Got errors: ")[0].rstrip(". ")
+    typed = r"no type matching (?:{None}\|)?(\w+) could be instantiated from \['(.*)'\]"
+    first = re.sub(typed, r"'\2' is no \1", first)
+    near = next((block[1].split()[0] for block in others if block[0] == "Perhaps you meant:"), "")
+    hint = f"; did you mean {near.rstrip(',')}?" if near else f" (regard {name} --help)"
+    return first + hint
 
 
 def typed_in_place(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -42,6 +42,8 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
         from regard.runs import RunFolder
 
         path = value_of(args, "--out")
+        if value_of(args, "--recipe") is not None:
+            raise UserError("--resume goes on with the run's own configuration; leave --recipe out")
         if path is None:
             raise UserError("--resume needs the run to go on with: --out runs/…")
         default = RunFolder.open(Path(path)).config(kind)
@@ -152,7 +154,7 @@ def overview_of_tasks() -> str:
 def evaluate(
     *runs: Path,
     data: str | None = None,
-    split: str = "test",
+    split: str | None = None,
     device: Device = "auto",
     record: Path | None = None,
     json: bool = False,
@@ -162,7 +164,7 @@ def evaluate(
     Args:
         runs: folders of runs; of several, the mean and the spread are said too.
         data: other data than they were trained on, with the same classes.
-        split: train, validation or test.
+        split: train, validation, test or all; by default test, and all of other data.
         device: where to run them.
         record: write the figures of all, with command, hardware and seeds, to this .json.
         json: print the figures as JSON, one object a line.
@@ -175,6 +177,7 @@ def evaluate(
         raise UserError("evaluate what? regard evaluate RUN…")
     if data is not None and record is not None:
         raise UserError("--record keeps figures on a run's own data; leave --data out")
+    split = split or ("test" if data is None else "all")
     found = [load(run, device=device) for run in runs]
     judged = [run.evaluate(split, data=data) for run in found]
     for run, figures in zip(found, judged, strict=True):

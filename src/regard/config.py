@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import numbers
 import tomllib
 import types
 import typing
@@ -168,6 +169,8 @@ def check_kinds(config: Any) -> None:
                 meant = f"; did you mean {near[0]!r}?" if near else ""
                 raise ValueError(f"{field.name}={value!r} is not one of {choices}{meant}")
             continue
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{field.name}={value}: it must be a finite number")
         # A whole number serves as a number, and True is no number at all.
         fits = isinstance(value, kinds) or (float in kinds and isinstance(value, int))
         if not fits or (isinstance(value, bool) and bool not in kinds):
@@ -212,7 +215,9 @@ def _whole(value: Any) -> int | None:
             value = int(value.replace("_", ""))
         except ValueError:
             return None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):  # numpy has its own
+        return None
+    return int(value)
 
 
 def _number(value: Any) -> float | None:

@@ -138,6 +138,19 @@ class ImageSet:
         found: Split = getattr(self, split)
         return found
 
+    def whole(self) -> Split:
+        """All images, whichever split they are in."""
+        parts = [self[name] for name in SPLITS]
+        labels = np.concatenate([part.labels for part in parts])
+        images = [part.images for part in parts]
+        arrays = [each.pixels for each in images if isinstance(each, ArrayImages)]
+        if len(arrays) == len(images):
+            return Split(ArrayImages(np.concatenate(arrays)), labels)
+        files = [each for each in images if isinstance(each, FileImages)]
+        if len(files) != len(images):
+            raise ValueError("some splits are in memory and others in files")
+        return Split(replace(files[0], paths=sum((each.paths for each in files), ())), labels)
+
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of everything a model could learn from: classes, splits, labels, images.

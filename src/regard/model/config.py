@@ -37,7 +37,7 @@ class StackConfig:
     init: Literal["modern", "2017"] = "modern"
     """How weights start: small normals scaled by depth, or Xavier as in 2017."""
     mask: str | None = None
-    """Who may read whom, as an expression such as `window(8) | everywhere(1)`."""
+    """Who may read whom, as an expression such as `causal & window(64)`."""
 
     def __post_init__(self) -> None:
         check_kinds(self)
@@ -90,6 +90,8 @@ class ViTConfig(StackConfig):
     """Read the answer off a class token, or off the mean of the patches."""
     place: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
     """How patches know where they are on the grid."""
+    mask: str | None = None
+    """Who may read whom, such as `neighbourhood(2, (8, 8))`; the class token comes last."""
     head: tuple[int, ...] = ()
     """Hidden widths between the pooled token and the classes; none is one linear layer."""
 

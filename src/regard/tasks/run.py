@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.attention import Mask
 from regard.config import build, change, to_values
-from regard.data.images import SPLITS
 from regard.errors import UserError
 from regard.runs import RunFolder
 from regard.tasks import find
@@ -124,7 +124,8 @@ class Run:
     @cached_property
     def model(self) -> nn.Module:
         """The weights that were best on validation."""
-        model = self.task.build(self.config, self.facts, **self.options)
+        with torch.random.fork_rng(devices=[]):  # first weights are drawn, to be written over
+            model = self.task.build(self.config, self.facts, **self.options)
         weights = self.folder.read_tensors("model.safetensors")
         path = self.folder.path / "model.safetensors"
         try:
@@ -161,10 +162,9 @@ class Run:
         trained = self.trained
         return self.task.predict(trained, self.task.open(trained, inputs, lambda: self.data))
 
-    def evaluate(self, split: str = "test", *, data: str | Path | None = None) -> Judged:
-        """The final figures on a split, kept in the run."""
-        if split not in SPLITS:
-            raise UserError(f"no split {split!r}; there are {', '.join(SPLITS)}")
+    def evaluate(self, split: str | None = None, *, data: str | Path | None = None) -> Judged:
+        """The final figures on a split, kept in the run: test, or `all` of other data."""
+        split = split or ("test" if data is None else "all")
         used = self.data if data is None else self.other_data(str(data))
         judged = self.task.judge(self.trained, used, split)
         if data is None:
@@ -176,9 +176,11 @@ class Run:
         config = change(self.config, {"data": name})
         data = self.task.read(config)
         theirs, ours = (getattr(facts, "classes", ()) for facts in (data.facts, self.facts))
-        if theirs != ours:
-            raise UserError(f"{name} has the classes {few(theirs)}; the run knows {few(ours)}")
-        wanted = to_values(self.task.settle(config, data))
+        if strange := [word for word in theirs if word not in ours]:
+            raise UserError(f"{name} has classes that the run does not know: {few(strange)}")
+        if missing := [word for word in ours if word not in theirs]:
+            raise UserError(f"{name} has no images of classes that the run knows: {few(missing)}")
+        wanted = to_values(self.task.settle(config, data)) | {"data": config.data}
         for field, (needed, have) in differences(wanted, to_values(config)).items():
             raise UserError(f"{name} needs {field} = {needed!r}, and the run has {have!r}")
         return data
@@ -260,6 +262,8 @@ def flattened(changes: Mapping[str, Any], under: str = "") -> list[tuple[str, An
         dotted = f"{under}{name}"
         if isinstance(value, Mapping):
             found += flattened(value, f"{dotted}.")
+        elif isinstance(value, Mask):
+            found.append((dotted, str(value)))
         elif hasattr(value, "__dataclass_fields__"):
             found += flattened(to_values(value), f"{dotted}.")
         else:

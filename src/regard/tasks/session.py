@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -70,6 +71,14 @@ class Session:
 
         What cannot be trained is found out before there is a folder, and leaves none behind.
         """
+        before = random.getstate(), torch.get_rng_state()
+        try:
+            return self.sit(out, root, resume, device)
+        finally:  # a run has random numbers of its own, and leaves the caller's as they were
+            random.setstate(before[0])
+            torch.set_rng_state(before[1])
+
+    def sit(self, out: Path | None, root: Path, resume: bool, device: str) -> RunFolder:
         self.device, where = device, choose_device(device)
         if self.config.train.deterministic:
             # cuBLAS is repeatable only with a workspace of its own, which it must find set when

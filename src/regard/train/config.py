@@ -95,3 +95,5 @@ class TrainConfig:
             raise ValueError(f"average={self.average}: a share lies in 0 ≤ … < 1")
         if self.clip < 0:
             raise ValueError(f"clip={self.clip}: a norm cannot be negative")
+        if self.save_seconds < 0:
+            raise ValueError(f"save_seconds={self.save_seconds}: time cannot be negative")

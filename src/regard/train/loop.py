@@ -87,6 +87,8 @@ def train(
         with trainer.deferring_interrupts():
             if resume:
                 trainer.load()
+            if run.latest_state() is None:  # so that there always is one to go on from
+                trainer.save()
             if config.compile:
                 model.compile()  # in place: the names of the weights stay
             return trainer.go()
@@ -329,7 +331,11 @@ class Trainer:
         """Go back to the newest whole state; a run that never saved one starts at the beginning."""
         found = self.run.read_state()
         if found is None:
-            self.run.keep_metrics(0)
+            if self.run.metrics() or (self.run.path / "model.safetensors").exists():
+                raise UserError(
+                    f"{self.run.path} has results but no state to go on from, and to begin anew "
+                    "would overwrite them; begin another run"
+                )
             return
         path, tensors, text = found
         try:

@@ -71,7 +71,7 @@ def open_pictures(
         if isinstance(thing, Picture):
             pictures.append(thing)
         elif isinstance(thing, (str, Path)):
-            row = re.fullmatch(rf"({'|'.join(SPLITS)}):(\d+)", str(thing))
+            row = re.fullmatch(rf"({'|'.join(SPLITS)}):(-?\d+)", str(thing))
             if row:
                 pictures.append(from_split(data(), row[1], int(row[2])))
             else:
@@ -101,7 +101,7 @@ def from_file(path: Path, facts: Facts) -> Picture:
 
 def from_split(data: ClassifyData, split: str, row: int) -> Picture:
     images = data.images[split]
-    if row >= len(images):
+    if not 0 <= row < len(images):
         raise UserError(
             f"{split}:{row}: {split} of {data.name} has the rows 0 to {len(images) - 1}"
         )
@@ -119,9 +119,10 @@ def from_memory(image: Any, facts: Facts) -> UInt8[np.ndarray, "k y x"]:
             array = array.transpose(1, 2, 0)
         if array.ndim == 3 and array.shape[2] == 1:
             array = array[..., 0]
-        if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] != 3):
+        flat = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
+        if not flat or not array.size:
             raise ValueError(
-                f"an array of shape {array.shape} is no image: (y x), (y x 3), (3 y x)"
+                f"an array of shape {array.shape} is no image: (y x), (y x 3), (y x 4), (3 y x)"
             )
         if np.issubdtype(array.dtype, np.floating):
             if not (np.isfinite(array).all() and array.min() >= 0 and array.max() <= 1):

@@ -32,6 +32,8 @@ class ClassifyConfig:
 
     def __post_init__(self) -> None:
         check_kinds(self)
+        if not self.data:
+            raise ValueError("data is empty: name a set, a folder or a csv")
         if self.batch < 1:
             raise ValueError(f"batch={self.batch}: there must be at least 1 image in a batch")
         if not 0 <= self.smoothing < 1:

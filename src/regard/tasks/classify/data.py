@@ -87,7 +87,7 @@ def read(config: ClassifyConfig) -> ClassifyData:
     found = read_images(config.data)
     size = config.model.image
     channels = 1 if config.model.channels == 1 else own_channels(found)
-    images = at_size(found, size, channels, skip_bad=config.skip_bad)
+    images = at_one_size(found, size, channels, config.skip_bad)
     for name in ("train", "validation"):
         if not len(images[name]):
             raise UserError(f"{images.name} has no image in {name}; training needs some")
@@ -106,6 +106,15 @@ def read(config: ClassifyConfig) -> ClassifyData:
             skipped=images.skipped,
         ),
     )
+
+
+def at_one_size(found: ImageSet, size: int, channels: Channels, skip_bad: bool) -> ImageSet:
+    try:
+        return at_size(found, size, channels, skip_bad=skip_bad)
+    except UserError as trouble:
+        if skip_bad:
+            raise
+        raise UserError(f"{trouble}; --skip-bad leaves out what cannot be read") from None
 
 
 def own_channels(images: ImageSet) -> Channels:

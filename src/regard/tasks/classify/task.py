@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from regard.data.catalogue import EMBEDDED, KNOWN, resolve
 from regard.errors import UserError
 from regard.evaluate.classification import Assessment, summary
 from regard.model.config import ViTConfig
@@ -25,7 +26,10 @@ def settle(config: ClassifyConfig, data: ClassifyData) -> ClassifyConfig:
         asked, default = getattr(model, name), getattr(ViTConfig(), name)
         if asked not in (default, value):
             raise UserError(f"model.{name} is {asked}, and {data.name} has {value}")
-    return replace(config, model=replace(model, **follows))
+    where = config.data
+    if where not in (*EMBEDDED, *KNOWN):  # a path stays true wherever the run is used from
+        where = str(resolve(where).absolute())
+    return replace(config, data=where, model=replace(model, **follows))
 
 
 def build(config: ClassifyConfig, facts: Facts, **options: Any) -> ViT:

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from regard.data.images import SPLITS, Split
 from regard.errors import UserError
 from regard.evaluate.bootstrap import Interval
 from regard.evaluate.classification import Answers, Assessment, assess, mistakes
@@ -33,6 +34,7 @@ SPLIT_WORDS = {
     "train": "that the model was trained on",
     "validation": "that it was not trained on, but by which its best epoch was chosen",
     "test": "that it was not trained on, and by which nothing was chosen",
+    "all": "of which it was trained on most",
 }
 HEADS_WORDS = (
     "What the answer read of each patch, by layer and head. Rollout multiplies all layers. "
@@ -52,16 +54,24 @@ def judge(trained: Classifier, data: ClassifyData, split: str) -> Assessment:
 
 
 def answers_on(trained: Classifier, data: ClassifyData, split: str) -> Answers:
-    part = data.images[split]
-    if not len(part):
-        raise UserError(f"{data.name} has no image in {split}")
+    part = part_of(data, split)
     logits = torch.from_numpy(scores(trained.model, part, trained.facts, trained.device))
     return Answers(logits.softmax(-1).numpy(), part.labels, trained.facts.classes)
 
 
+def part_of(data: ClassifyData, split: str) -> Split:
+    """The images of a split, or all there are."""
+    if split not in (*SPLITS, "all"):
+        raise UserError(f"no split {split!r}; there are {', '.join(SPLITS)} and all")
+    part = data.images.whole() if split == "all" else data.images[split]
+    if not len(part):
+        raise UserError(f"{data.name} has no image in {split}")
+    return part
+
+
 def views(trained: Classifier, data: ClassifyData, split: str, judged: Assessment) -> list[Section]:
     """The sections of a report that only a classifier has."""
-    values, count = judged.to_values(), len(data.images[split])
+    values, count = judged.to_values(), judged.count
     return [
         {
             "view": "figures",
@@ -116,7 +126,7 @@ def headline(judged: Assessment) -> list[dict[str, Any]]:
 
 
 def mistakes_section(trained: Classifier, data: ClassifyData, split: str) -> Section:
-    part = data.images[split]
+    part = part_of(data, split)
     rows = mistakes(answers_on(trained, data, split), MISTAKES)
     pictures = [
         Picture(f"{split}:{row}", part.images[row], trained.facts.classes[part.labels[row]])
@@ -174,7 +184,7 @@ def shown(picture: Picture) -> UInt8[np.ndarray, "y x *c"]:
 
 def measure_faithfulness(trained: Classifier, data: ClassifyData, split: str) -> Faithfulness:
     """Whether deleting what was most read hurts most, on some images of a split."""
-    part = data.images[split]
+    part = part_of(data, split)
     tokens = (trained.facts.size // trained.config.model.patch) ** 2
     most = min(len(part), FAITHFUL if parameters(trained.model) * tokens < LARGE else FEWER)
     rows = np.unique(np.linspace(0, len(part) - 1, most).astype(np.int64))
