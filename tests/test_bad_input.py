@@ -52,6 +52,12 @@ def trained(tmp_path_factory) -> Path:
     return folder / "good"
 
 
+def strange_figures(run: Path) -> str:
+    """An evaluation of the very weights of a run, in which figures are missing."""
+    weights = RunFolder(run).digest_of_tensors("model.safetensors")
+    return json.dumps({"weights": weights, "figures": {"accuracy": {"value": 1}}})
+
+
 class Desk:
     """What a case has to work with: an empty current folder, and a good run to copy."""
 
@@ -445,11 +451,11 @@ CASES: dict[str, tuple[Callable[[Desk], list[str]], str]] = {
     ),
     "evaluate on other classes": (
         lambda d: ["evaluate", str(d.trained), "--data", str(d.photos())],
-        "photos has the classes cat, dog; the run knows 0, 1, 2, 3, 4, … (10 in all)",
+        "photos has classes that the run does not know: cat, dog",
     ),
     "evaluate on as many other classes": (
         lambda d: ["evaluate", str(d.trained), "--data", str(d.photos(**dict.fromkeys(TEN, 3)))],
-        "photos has the classes a, b, c, d, e, … (10 in all); the run knows 0, 1, 2, 3, 4, …",
+        "photos has classes that the run does not know: a, b, c, d, e, … (10 in all)",
     ),
     "compare what": (lambda _: ["compare"], "compare what? regard compare RUN RUN…"),
     "compare a run without metrics": (
@@ -461,7 +467,7 @@ CASES: dict[str, tuple[Callable[[Desk], list[str]], str]] = {
         "evaluation-test.json is damaged and cannot be read",
     ),
     "compare a run with figures of another kind": (
-        lambda d: ["compare", "--test", str(d.figures('{"accuracy": {"value": 1}}'))],
+        lambda d: ["compare", "--test", str(d.figures(strange_figures(d.trained)))],
         "evaluation-test.json is damaged: ",
     ),
     "compare drawn as what": (
@@ -585,8 +591,8 @@ def test_weights_that_overflow_are_never_kept(tmp_path, capsys):
     wild = ["--train.optimiser.rate", "1e39", "--train.save-seconds", "0", "--out", "run"]
     assert main([*ON_DIGITS, *wild]) == 2
     said = capsys.readouterr().err
-    assert "became larger than any number at step 1 (epoch 1, batch 1); no state had been" in said
-    assert RunFolder(Path("run")).latest_state() is None
+    assert "became larger than any number at step 1 (epoch 1, batch 1); the state after" in said
+    assert RunFolder(Path("run")).latest_state()[0] == 0  # that of the beginning
     assert main(resume(Path("run"), "--train.optimiser.rate", "0.001")) == 0
 
 
