@@ -334,6 +334,8 @@ def test_numbers_as_class_names_stand_in_their_order(tmp_path):
 def test_non_ascii_hidden_and_nested_files(tmp_path):
     write_photos(tmp_path, {"κατ/2024": 4, "été": 4})
     (tmp_path / "κατ" / ".DS_Store").write_bytes(b"\0")
+    (tmp_path / "__MACOSX").mkdir()
+    (tmp_path / "κατ" / "Thumbs.db").write_bytes(b"\0")
     (tmp_path / "κατ" / "notes.txt").write_text("not an image")
     images = read_images(tmp_path)
     assert images.classes == ("été", "κατ") or images.classes == ("κατ", "été")

@@ -100,9 +100,7 @@ def list_folder(root: Path) -> Listing:
 
 
 def subfolders(folder: Path) -> list[Path]:
-    return sorted(
-        entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")
-    )
+    return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not hidden(entry.name))
 
 
 def images_in(folder: Path) -> tuple[list[Path], list[Path]]:
@@ -110,9 +108,9 @@ def images_in(folder: Path) -> tuple[list[Path], list[Path]]:
     images: list[Path] = []
     others: list[Path] = []
     for place, inside, names in os.walk(folder):
-        inside[:] = sorted(name for name in inside if not name.startswith("."))
+        inside[:] = sorted(name for name in inside if not hidden(name))
         for name in sorted(names):
-            if not name.startswith("."):
+            if not hidden(name):
                 path = Path(place, name)
                 (images if path.suffix.lower() in SUFFIXES else others).append(path)
     return images, others
@@ -221,3 +219,8 @@ def in_order(names: set[str]) -> tuple[str, ...]:
     """Class names by number where all are numbers, else by letter."""
     numbers = all(name.isdecimal() for name in names)
     return tuple(sorted(names, key=(lambda name: (int(name), name)) if numbers else None))
+
+
+def hidden(name: str) -> bool:
+    """What systems put into folders for themselves: dot files, and macOS's copies in archives."""
+    return name.startswith(".") or name in ("__MACOSX", "Thumbs.db", "desktop.ini")
