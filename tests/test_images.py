@@ -633,3 +633,11 @@ def test_the_real_cifar10(monkeypatch):
     assert [len(images[split]) for split in SPLITS] == [45000, 5000, 10000]
     assert np.bincount(images.test.labels).tolist() == [1000] * 10
     assert images.digest.startswith("ff4ed2c220eb6118")
+
+
+def test_a_clear_value_of_sixteen_bit_grey_is_seen_on_white(tmp_path):
+    deep = np.full((4, 4), 30000, np.uint16)
+    deep[0, 0] = 5
+    Image.fromarray(deep).save(tmp_path / "deep.png", transparency=5)
+    pixels = decode(tmp_path / "deep.png", None, 1).pixels
+    assert pixels[0, 0, 0] == 255 and pixels[0, 1, 1] == 117  # 30000 / 257

@@ -119,7 +119,9 @@ def flatten(image: Image.Image) -> Image.Image:
         deep = np.asarray(image).astype(np.int32)
         if deep.min() < 0 or deep.max() > 65535:
             raise UnsupportedPixels(f"pixels from {deep.min()} to {deep.max()}")
-        return Image.fromarray(((deep * 255 + 32767) // 65535).astype(np.uint8))
+        grey = ((deep * 255 + 32767) // 65535).astype(np.uint8)
+        clear = image.info.get("transparency")  # the one value that is seen through
+        return Image.fromarray(grey if clear is None else np.where(deep == clear, 255, grey))
     if image.mode == "F":
         raise UnsupportedPixels("pixels that are fractions")
     if image.has_transparency_data:

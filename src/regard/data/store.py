@@ -35,7 +35,7 @@ from regard.errors import UserError
 from regard.folders import cache_folder
 from regard.progress import progress
 
-RULE = 1  # raised when the same files would give other pixels
+RULE = 2  # raised when the same files would give other pixels
 IN_MEMORY = 2**30  # bytes kept in memory where the cache cannot be written
 
 
