@@ -505,3 +505,15 @@ def test_results_without_a_state_are_not_overwritten(tmp_path):
         rg.train("classify", out=mine.folder.path, resume=True, epochs=2, **options)
     assert (mine.folder.path / "model.safetensors").read_bytes() == weights
     assert len(mine.metrics) == 1
+
+
+def test_one_bad_file_in_a_folder_leaves_the_others_their_answers(run, tmp_path, capsys):
+    for name in ("a.png", "b.png"):
+        Image.new("L", (9, 9)).save(tmp_path / name)
+    (tmp_path / "c.png").write_text("not an image", encoding="utf-8")
+    assert [Path(answer.name).name for answer in run.predict(tmp_path)] == ["a.png", "b.png"]
+    assert "left out: " in (said := capsys.readouterr().err) and "c.png" in said
+    (tmp_path / "a.png").unlink()
+    (tmp_path / "b.png").unlink()
+    with pytest.raises(UserError, match="no image in it that can be read"):
+        run.predict(tmp_path)

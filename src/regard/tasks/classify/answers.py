@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,16 +76,29 @@ def open_pictures(
             if row:
                 pictures.append(from_split(data(), row[1], int(row[2])))
             else:
-                pictures += (from_file(path, trained.facts) for path in files_at(Path(thing)))
+                pictures += from_path(Path(thing), trained.facts)
         else:
             pictures.append(Picture(f"image {number + 1}", from_memory(thing, trained.facts)))
     return pictures
 
 
-def files_at(path: Path) -> list[Path]:
-    """A file alone, or every image of a folder."""
+def from_path(path: Path, facts: Facts) -> list[Picture]:
+    """A file, or the images of a folder; of a folder, what cannot be read is named and left out."""
     if not os.path.isdir(path):  # unlike `is_dir`, not stopped by a path that is too long
-        return [path]
+        return [from_file(path, facts)]
+    pictures = []
+    for file in files_at(path):
+        try:
+            pictures.append(from_file(file, facts))
+        except UserError as trouble:
+            print(f"left out: {trouble}", file=sys.stderr)
+    if not pictures:
+        raise UserError(f"{path} has no image in it that can be read")
+    return pictures
+
+
+def files_at(path: Path) -> list[Path]:
+    """Every image of a folder."""
     found = sorted(
         file
         for file in path.iterdir()
