@@ -38,7 +38,8 @@ def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     if device.type == "cpu":
-        return f"{cpu_name()}, {torch.get_num_threads()} threads"
+        threads = torch.get_num_threads()
+        return f"{cpu_name()}, {threads} thread{'s' * (threads > 1)}"
     return str(device)
 
 
