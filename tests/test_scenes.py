@@ -68,7 +68,7 @@ from regard.data.embedded.scenes import (
 from regard.data.images import SPLITS
 from strategies import examples
 
-MANY = 900
+MANY = 2000
 # Index, split and seed; the scene is made in the test, where its checks may draw at random.
 WHERE = st.tuples(st.integers(0, 10**6), st.sampled_from(SPLITS), st.integers(0, 3))
 
