@@ -50,7 +50,7 @@ class Block(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "*b n c"],
+        x: Float[Tensor, "*r n c"],
         context: Float[Tensor, "*b m w"] | None = None,
         *,
         positions: Positions | None = None,
@@ -58,7 +58,7 @@ class Block(nn.Module):
         cache: BlockCache | None = None,
         place: Place | None = None,
         mask: Mask | None = None,
-    ) -> Float[Tensor, "*b n c"]:
+    ) -> Float[Tensor, "*r n c"]:
         x = self.add(
             x,
             self.attention_norm,
@@ -78,6 +78,7 @@ class Block(nn.Module):
                 x,
                 self.cross_norm,
                 partial(
+                    read_context,
                     self.cross,
                     context=context,
                     positions=positions,
@@ -92,6 +93,33 @@ class Block(nn.Module):
         branch = sublayer(norm(x)) if self.order == "pre" else sublayer(x)
         x = x + self.drop_path(self.dropout(branch))
         return x if self.order == "pre" else norm(x)
+
+
+def read_context(
+    cross: MultiHead,
+    x: Float[Tensor, "*r n c"],
+    *,
+    context: Float[Tensor, "*b m w"],
+    positions: Positions | None,
+    context_positions: Positions | None,
+    cache: KVCache | None,
+) -> Float[Tensor, "*r n c"]:
+    """Let sequences read a context each, or several read one: k rows of x for a row of it.
+
+    Queries do not read one another here, so k texts of n words are k · n queries of one context,
+    whose keys and values are computed, kept and loaded once instead of once a text.
+    """
+    folded, where = x, positions
+    if x.ndim == context.ndim == 3 and len(x) != len(context):
+        if not len(context) or len(x) % len(context):
+            raise ValueError(f"{len(x)} rows do not share {len(context)} contexts evenly")
+        folded = x.reshape(len(context), -1, x.shape[-1])  # r n c → b (k n) c
+        if isinstance(positions, Tensor):
+            where = positions.expand(len(x), -1).reshape(len(context), -1)
+        else:  # nothing is nowhere, and no mask asks for more
+            where = range(folded.shape[1])
+    read = cross(folded, context, positions=where, context_positions=context_positions, cache=cache)
+    return read.view_as(x)
 
 
 def stack(

@@ -21,7 +21,6 @@ from torch.nn import functional as F
 from regard.attention import (
     KVCache,
     Mask,
-    MultiHead,
     Place,
     Positions,
     attend_fused,
@@ -31,7 +30,7 @@ from regard.attention import (
     sinusoidal,
 )
 from regard.attention.heads import Attention
-from regard.model.block import Block, BlockCache, stack
+from regard.model.block import BlockCache, stack
 from regard.model.config import CaptionerConfig, DecoderConfig
 from regard.model.parts import NORMS, TokenEmbed, initialise
 from regard.model.vit import ViT
@@ -171,8 +170,13 @@ class Captioner(nn.Module):
         x = self.dropout(self.place.embed(self.embed(words), positions))
         memories = [None] * len(self.decoder) if caches is None else caches
         for block, memory in zip(self.decoder, memories, strict=True):
-            assert isinstance(block, Block)
-            x = _through(block, x, context, positions, context_positions, memory)
+            x = block(
+                x,
+                context,
+                positions=positions,
+                context_positions=context_positions,
+                cache=memory,
+            )
         return self.norm(x)
 
     def _score(self, x: Tensor) -> Tensor:
@@ -222,55 +226,6 @@ class Writing:
             if isinstance(where, Tensor) and where.ndim > 1 and len(where) > 1:
                 self.context_positions = where[images]
         self.texts = rows.shape[1]
-
-
-def _through(
-    block: Block,
-    x: Float[Tensor, "r n c"],
-    context: Float[Tensor, "b m width"],
-    positions: Positions,
-    context_positions: Positions | None,
-    cache: BlockCache | None,
-) -> Float[Tensor, "r n c"]:
-    """The block's own pass, but for rows about one image reading it as queries of one call."""
-    own, other = (None, None) if cache is None else cache
-    assert block.cross is not None and block.cross_norm is not None
-    x = block.add(x, block.attention_norm, partial(block.attention, positions=positions, cache=own))
-    look = partial(
-        _look,
-        block.cross,
-        context=context,
-        positions=positions,
-        context_positions=context_positions,
-        cache=other,
-    )
-    x = block.add(x, block.cross_norm, look)
-    return block.add(x, block.feed_forward_norm, block.feed_forward)
-
-
-def _look(
-    cross: MultiHead,
-    x: Float[Tensor, "r n c"],
-    *,
-    context: Float[Tensor, "b m width"],
-    positions: Positions,
-    context_positions: Positions | None,
-    cache: KVCache | None,
-) -> Float[Tensor, "r n c"]:
-    """Queries do not read one another here, so k texts of n words are k · n queries of an image.
-
-    Keys and values are then computed, kept and loaded once an image instead of once a text.
-    """
-    if len(x) == len(context):
-        folded, where = x, positions
-    else:
-        folded = x.reshape(len(context), -1, x.shape[-1])  # r n c → b (k n) c
-        if isinstance(positions, range):
-            where = range(folded.shape[1])  # nothing is nowhere, and no mask asks for more
-        else:
-            where = positions.expand(len(x), -1).reshape(len(context), -1)
-    read = cross(folded, context, positions=where, context_positions=context_positions, cache=cache)
-    return read.view_as(x)
 
 
 def _mask(config: DecoderConfig) -> Mask:
