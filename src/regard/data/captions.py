@@ -28,9 +28,9 @@ from jaxtyping import Int64
 from regard.data.catalogue import resolve
 from regard.data.decode import contents
 from regard.data.division import TEST, VALIDATION, divide
-from regard.data.images import SPLITS, ArrayImages, Channels, FileImages, Images
+from regard.data.images import SPLITS, Channels, FileImages, Images
 from regard.data.listing import PATH_COLUMNS, SPELLINGS, column, same_letters, table
-from regard.data.store import decoded, first_of, resized
+from regard.data.store import first_of, squares
 from regard.errors import UserError
 from regard.folders import data_folders
 
@@ -140,12 +140,7 @@ def captions_at_size(
     skipped = list(captions.skipped)
     for name in SPLITS:
         split = captions[name]
-        if isinstance(split.images, ArrayImages):
-            ready[name] = replace(split, images=resized(split.images, size, channels))
-            continue
-        done = decoded(FileImages(split.images.paths, size, channels), workers)
-        if done.bad and not skip_bad:
-            raise UserError(first_of(list(done.bad.values())))
+        done = squares(split.images, size, channels, skip_bad=skip_bad, workers=workers)
         skipped += done.bad.values()
         left = tuple(texts for row, texts in enumerate(split.captions) if row not in done.bad)
         ready[name] = CaptionSplit(done.images, left)

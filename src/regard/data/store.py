@@ -5,6 +5,8 @@ size asked for, the rule of decoding). It is written beside its place and rename
 complete; one that is damaged is made again.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
@@ -25,6 +27,7 @@ from regard.data.images import (
     ArrayImages,
     Channels,
     FileImages,
+    Images,
     ImageSet,
     Pixels,
     Split,
@@ -57,12 +60,7 @@ def at_size(
     skipped = list(images.skipped)
     for name in SPLITS:
         split = images[name]
-        if isinstance(split.images, ArrayImages):
-            ready[name] = Split(resized(split.images, size, channels), split.labels)
-            continue
-        done = decoded(FileImages(split.images.paths, size, channels), workers)
-        if done.bad and not skip_bad:
-            raise UserError(first_of(list(done.bad.values())))
+        done = squares(split.images, size, channels, skip_bad=skip_bad, workers=workers)
         skipped += done.bad.values()
         ready[name] = Split(done.images, np.delete(split.labels, list(done.bad)))
     for number, words in enumerate(images.classes):
@@ -75,6 +73,18 @@ def at_size(
         test=ready["test"],
         skipped=tuple(skipped),
     )
+
+
+def squares(
+    images: Images, size: int, channels: Channels, *, skip_bad: bool, workers: int | None
+) -> Done:
+    """Images as squares of `size`; those that cannot be decoded are left out, or the first told."""
+    if isinstance(images, ArrayImages):
+        return Done(resized(images, size, channels), {})
+    done = decoded(FileImages(images.paths, size, channels), workers)
+    if done.bad and not skip_bad:
+        raise UserError(first_of(list(done.bad.values())))
+    return done
 
 
 def first_of(troubles: list[str]) -> str:
