@@ -14,11 +14,11 @@ from regard.evaluate.generate import (
     Generated,
     Rules,
     beam_search,
-    caption_maps,
     greedy,
     narrowed,
     sample,
 )
+from regard.look.caption_maps import caption_maps
 from regard.model import Captioner
 from strategies import examples
 from test_captioner import gpt2, made

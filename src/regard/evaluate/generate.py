@@ -21,9 +21,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import watch
-from regard.model.captioner import Captioner
-
 Stop = Literal["first", "likely", "proven"]
 
 
@@ -171,37 +168,9 @@ def beam_search(
         raise ValueError(f"texts={texts} does not lie in 1 … beams={beams}")
     if stop not in ("first", "likely", "proven"):
         raise ValueError(f"stop={stop!r} is not one of 'first', 'likely', 'proven'")
-    _check_still(model)
+    check_still(model)
     with torch.inference_mode():
         return _search(model, batch, rules, prompt, beams, length_penalty, stop, texts)
-
-
-def caption_maps(
-    model: Captioner,
-    context: Float[Tensor, "b m width"],
-    words: Sequence[Sequence[int]],
-    *,
-    begin: int,
-) -> Float[Tensor, "r layers heads n m"]:
-    """Where the model looked when it wrote each word of each text, and then where at its end.
-
-    One pass over the finished texts gives the weights that writing them word by word had. Row t
-    belongs to word t; the row after the last word to the end; rows beyond it are zeros.
-    """
-    n = 1 + max(map(len, words), default=0)
-    lines = [[begin, *text, *[begin] * (n - 1 - len(text))] for text in words]
-    where = [[*range(len(text) + 1), *[-1] * (n - 1 - len(text))] for text in words]
-    device = context.device
-    _check_still(model)
-    with torch.no_grad(), watch(model, "decoder.*.cross") as seen:
-        model.decode(
-            torch.tensor(lines, device=device),
-            context,
-            positions=torch.tensor(where, device=device),
-        )
-        maps = torch.stack([layer.weights() for layer in seen.values()], 1)
-    # Texts about one image were queries of one call: b layers h (k n) m → (b k) layers h n m.
-    return maps.unflatten(-2, (-1, n)).movedim(3, 1).flatten(0, 1)
 
 
 def narrowed(scores: Float[Tensor, "r w"], top_k: int | None, top_p: float) -> Float[Tensor, "r w"]:
@@ -230,7 +199,7 @@ def _write(
     texts: int,
     pick: Callable[[Tensor], Tensor],
 ) -> Generated:
-    _check_still(model)
+    check_still(model)
     with torch.inference_mode():
         return _write_on(model, model.start(batch), rules, prompt, texts, pick)
 
@@ -431,7 +400,8 @@ def _add(out: Generated, done: _Done | None, rules: Rules) -> None:
 # What all have in common
 
 
-def _check_still(model: object) -> None:
+def check_still(model: object) -> None:
+    """Refuse a model that is in training: it would not say, or look at, the same thing twice."""
     if isinstance(model, nn.Module) and model.training:
         raise ValueError(
             f"{type(model).__name__} is in training, where dropout makes it say something else "
