@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.data.captions import CaptionSet, from_listing, list_captions
+from regard.data.caption_files import list_captions
+from regard.data.captions import CaptionSet, from_listing
 from regard.data.catalogue import resolve
 from regard.data.images import SPLITS, FileImages
 from regard.data.listing import images_in

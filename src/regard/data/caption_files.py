@@ -1,0 +1,369 @@
+"""The files that captions come in, each read as rows of an image and a caption.
+
+Four layouts are read: Flickr8k as its authors publish it; your own images beside captions.csv,
+.tsv or .jsonl, with an image and a caption in each row and perhaps a split; COCO's json, and
+Karpathy's. Images lie beside the file that names them, or in a sub-folder such as `images`. Where
+a layout has one entry an image, a second one is refused.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from regard.data.caption_rows import (
+    CaptionListing,
+    Findings,
+    Folder,
+    Row,
+    gathered,
+    judged,
+    legible,
+)
+from regard.data.decode import contents
+from regard.data.listing import PATH_COLUMNS, column, table
+from regard.errors import UserError
+from regard.folders import data_folders
+
+HEADER = "image,caption,split"  # the first line of a captions.csv; the split may be left out
+IMAGE, TEXT, SPLIT = HEADER.split(",")
+IMAGE_COLUMNS = (IMAGE, "file_name", *PATH_COLUMNS)
+TEXT_COLUMNS = (TEXT, "text", "sentence")
+TABLES = (".csv", ".tsv", ".txt")
+NAMES = (
+    *("captions.csv", "captions.tsv", "captions.txt", "captions.jsonl", "captions.json"),
+    *("metadata.csv", "metadata.jsonl"),
+    *("dataset.json", "dataset_flickr8k.json", "dataset_flickr30k.json", "dataset_coco.json"),
+)
+FLICKR8K_IMAGES = ("Flicker8k_Dataset", "Flickr8k_Dataset/Flicker8k_Dataset", "Flickr8k_Dataset")
+INSIDE = ("images", "Images", *FLICKR8K_IMAGES)  # sub-folders where images are looked for
+
+Reader = Callable[[Path, Findings], Iterator[Row]]
+
+
+def list_captions(path: Path) -> CaptionListing:
+    """Look through whatever lies there, and say everything that is wrong with it."""
+    try:
+        if path.is_dir():
+            return list_folder(path)
+        there = path.is_file()
+    except OSError as trouble:
+        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+    if there:
+        return list_file(path)
+    if path.name == "flickr8k":
+        home = data_folders()[0] / "flickr8k"
+        raise UserError(
+            f"flickr8k is not on this machine: put its folders {FLICKR8K_IMAGES[0]} and "
+            f"Flickr8k_text into {home}"
+        )
+    raise UserError(f"{path} is not there")
+
+
+def list_folder(folder: Path) -> CaptionListing:
+    for text in (folder / "Flickr8k_text", folder):
+        if (text / TOKENS).is_file():
+            root = folder.parent if folder.name == "Flickr8k_text" else folder
+            return list_flickr8k(root, text)
+    files = [folder / name for name in NAMES if (folder / name).is_file()]
+    if not files:
+        files = sorted((folder / "annotations").glob("captions_*.json"))
+        splits = [coco_split(file) for file in files]
+        if files and len(set(splits)) == len(files):
+            return list_rows(folder, folder, read_coco, files)
+    if not files:
+        raise UserError(
+            f"{folder} has no file of captions: put captions.csv, with columns image and caption, "
+            "beside the images"
+        )
+    if len(files) > 1:
+        names = ", ".join(file.relative_to(folder).as_posix() for file in files)
+        raise UserError(f"{folder} has {len(files)} files of captions, {names}: name one of them")
+    return replace(list_file(files[0]), name=folder.resolve().name, source=str(folder.resolve()))
+
+
+def list_file(file: Path) -> CaptionListing:
+    suffix = file.suffix.lower()
+    root = file.parent.parent if file.parent.name == "annotations" else file.parent
+    if suffix in TABLES:
+        return list_rows(file, root, read_table, [file])
+    if suffix == ".jsonl":
+        return list_rows(file, root, read_json_lines, [file])
+    if suffix == ".json":
+        return list_rows(file, root, read_json, [file])
+    raise UserError(
+        f"{file} is no file of captions; those end in {', '.join((*TABLES, '.jsonl', '.json'))}"
+    )
+
+
+def list_rows(path: Path, root: Path, read: Reader, files: list[Path]) -> CaptionListing:
+    """Gather what one of the readers below finds."""
+    found = Findings()
+    rows = (row for file in files for row in read(file, found))
+    inside = (*INSIDE, *(coco_folder(file) for file in files))
+    items = gathered(rows, Folder(root, inside), found)
+    name = path.resolve().name
+    return judged(CaptionListing(name, root, items, (), (), (), source=str(path.resolve())), found)
+
+
+# Flickr8k
+
+TOKENS = "Flickr8k.token.txt"
+LISTS = {
+    "train": "Flickr_8k.trainImages.txt",
+    "validation": "Flickr_8k.devImages.txt",
+    "test": "Flickr_8k.testImages.txt",
+}
+
+
+def list_flickr8k(root: Path, text: Path) -> CaptionListing:
+    """Captions from one file, and the images of each split from three lists."""
+    found = Findings()
+    listed: dict[str, tuple[str, str]] = {}  # by image: its split, and where that stands
+    for split, file in LISTS.items():
+        for where, line in lines_of(text / file, found):
+            if line in listed:
+                found.faults.append(
+                    f"{where}: {legible(line)} is listed already ({listed[line][1]})"
+                )
+            else:
+                listed[line] = split, where
+    described: set[str] = set()
+    unlisted: dict[str, None] = {}
+
+    def rows() -> Iterator[Row]:
+        for where, line in lines_of(text / TOKENS, found):
+            name, tab, words = line.partition("\t")
+            image, _, number = name.rpartition("#")
+            if not tab or not number.isdecimal():
+                found.faults.append(f"{where}: this is not an image, #, a number, a tab and words")
+            elif image not in listed:
+                unlisted[image] = None
+            else:
+                described.add(image)
+                yield Row(where, image, words, listed[image][0])
+
+    items = gathered(rows(), Folder(root, INSIDE), found)
+    found.faults += [
+        f"{where}: {legible(image)} has no caption in {TOKENS}"
+        for image, (_, where) in listed.items()
+        if image not in described
+    ]
+    if unlisted:
+        found.notes.append(
+            f"{text / TOKENS}: {len(unlisted)} images are in none of the three lists, such as "
+            f"{legible(next(iter(unlisted)))}; not read"
+        )
+    listing = CaptionListing(
+        "flickr8k",
+        root,
+        items,
+        (),
+        (),
+        (),
+        licence="none stated, and the photographs stay their authors'; for research",
+        source="Hodosh, Young and Hockenmaier, 2013, Framing Image Description as a Ranking Task",
+    )
+    return judged(listing, found)
+
+
+def lines_of(file: Path, found: Findings) -> Iterator[tuple[str, str]]:
+    """The lines of a file that say something, each with where it stands."""
+    # Not `splitlines`, which also cuts at signs that are part of a text.
+    for number, line in enumerate(text_of(file, found).split("\n"), start=1):
+        if line.strip():
+            yield f"{file}, line {number}", line.strip("\r ")
+
+
+def text_of(file: Path, found: Findings) -> str:
+    try:
+        return contents(file).decode("utf-8-sig")
+    except UserError as trouble:
+        found.problems.append(str(trouble))
+        return ""
+    except UnicodeDecodeError as wrong:
+        line = wrong.object[: wrong.start].count(b"\n") + 1
+        found.problems.append(f"{file}, line {line}: not UTF-8; save the file with this encoding")
+        return wrong.object.decode("utf-8-sig", errors="replace")
+
+
+# Your own
+
+
+def read_table(file: Path, found: Findings) -> Iterator[Row]:
+    """A csv with a caption in each row; the sign between its columns may be , ; or a tab."""
+    rows = table(file, found.problems)
+    head = [name.strip().lower() for name in next(rows, (1, []))[1]]
+    image, text, split = (column(head, names) for names in (IMAGE_COLUMNS, TEXT_COLUMNS, (SPLIT,)))
+    if image is None or text is None:
+        found.problems.append(
+            f"{file}, line 1: needs the columns {IMAGE} and {TEXT}; "
+            f"it has {legible(shown(', '.join(head))) or 'none'}"
+        )
+        return
+    for line, row in rows:
+        if not row:
+            continue
+        where = f"{file}, line {line}"
+        if len(row) != len(head):
+            found.faults.append(
+                f"{where}: {len(row)} columns, but the first line has {len(head)}; put a caption "
+                "with a comma in it between quotation marks"
+            )
+            continue
+        cells = [shown(cell) for cell in row]
+        yield Row(where, cells[image], cells[text], "" if split is None else cells[split])
+
+
+def shown(cell: str) -> str:
+    """A cell of a file that may not be UTF-8, as something that can be printed."""
+    return cell.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def read_json_lines(file: Path, found: Findings) -> Iterator[Row]:
+    """An object in each line, with an image, and one caption or a list of them."""
+    for where, line in lines_of(file, found):
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError) as wrong:
+            found.faults.append(f"{where}: no json ({wrong})")
+            continue
+        yield from rows_of(entry, where, found)
+
+
+def rows_of(entry: Any, where: str, found: Findings) -> Iterator[Row]:
+    if not isinstance(entry, dict):
+        found.faults.append(f"{where}: {json.dumps(entry)[:40]} stands where an object should")
+        return
+    image, texts, split = (
+        next((entry[name] for name in names if name in entry), None)
+        for names in (IMAGE_COLUMNS, (*TEXT_COLUMNS, "captions"), (SPLIT,))
+    )
+    if isinstance(texts, str):
+        texts = [texts]
+    good = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+    if not isinstance(image, str) or not good or not isinstance(split, str | None):
+        keys = legible(", ".join(entry)) or "nothing"
+        found.faults.append(f"{where}: needs {IMAGE} and {TEXT} as texts; it has {keys}")
+    elif not texts:
+        found.faults.append(f"{where}: {legible(image)} has no caption")
+    else:
+        yield from (Row(where, image, text, split or "") for text in texts)
+
+
+# COCO and Karpathy
+
+
+def read_json(file: Path, found: Findings) -> Iterator[Row]:
+    """Whichever of the two a json is, or a list of objects as in json lines."""
+    data = json_of(file, found)
+    if isinstance(data, list):
+        for number, entry in enumerate(data):
+            yield from rows_of(entry, f"{file}, entry {number}", found)
+    elif isinstance(data, dict) and isinstance(data.get("annotations"), list):
+        yield from coco_rows(file, data, found)
+    elif isinstance(data, dict) and isinstance(data.get("images"), list):
+        yield from karpathy_rows(file, data, found)
+    elif data is not None:
+        found.problems.append(
+            f"{file} is neither COCO's json (images, annotations) nor Karpathy's (images, each "
+            "with sentences)"
+        )
+
+
+def json_of(file: Path, found: Findings) -> Any:
+    if not (text := text_of(file, found)):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as wrong:
+        found.problems.append(f"{file} is no json ({wrong})")
+        return None
+
+
+def read_coco(file: Path, found: Findings) -> Iterator[Row]:
+    """One of the official files, whose name has the split and the folder of its images in it."""
+    data = json_of(file, found)
+    if isinstance(data, dict):
+        yield from coco_rows(file, data, found, coco_folder(file) + "/", coco_split(file))
+    elif data is not None:
+        found.problems.append(f"{file} has no images and annotations")
+
+
+def coco_folder(file: Path) -> str:
+    """`train2017` for captions_train2017.json, and nothing for other names."""
+    head, _, folder = file.stem.partition("_")
+    return folder if head == "captions" and folder.isalnum() else ""
+
+
+def coco_split(file: Path) -> str:
+    return coco_folder(file).rstrip("0123456789")
+
+
+def coco_rows(
+    file: Path, data: Mapping[str, Any], found: Findings, folder: str = "", split: str = ""
+) -> Iterator[Row]:
+    """Images with ids, and captions that name them; an image is there once."""
+    names: dict[int | str, str] = {}
+    taken: set[str] = set()
+    for where, entry in entries(file, data, "images", found):
+        number, name = entry.get("id"), entry.get("file_name")
+        if not isinstance(number, int | str) or not isinstance(name, str):
+            found.faults.append(f"{where}: needs an id and a file_name")
+        elif number in names or name in taken:
+            found.faults.append(f"{where}: {legible(name)} or its id {number} is there already")
+        else:
+            names[number] = name
+            taken.add(name)
+    bare = dict(names)
+    for where, entry in entries(file, data, "annotations", found):
+        number, text = entry.get("image_id"), entry.get(TEXT)
+        if not isinstance(number, int | str) or not isinstance(text, str):
+            found.faults.append(f"{where}: needs an image_id and a {TEXT}")
+        elif number not in names:
+            found.faults.append(f"{where}: no image has the id {number}")
+        else:
+            bare.pop(number, None)
+            yield Row(where, folder + names[number], text, split)
+    found.faults += [f"{file}: {legible(name)} has no caption" for name in bare.values()]
+
+
+def karpathy_rows(file: Path, data: Mapping[str, Any], found: Findings) -> Iterator[Row]:
+    """Images with their split and their sentences; an image is there once."""
+    taken: set[str] = set()
+    for where, entry in entries(file, data, "images", found):
+        name, split, sentences = (entry.get(key) for key in ("filename", "split", "sentences"))
+        if not isinstance(name, str) or not isinstance(split, str):
+            found.faults.append(f"{where}: needs a filename and a split")
+            continue
+        if isinstance(folder := entry.get("filepath"), str):
+            name = f"{folder}/{name}"
+        if not isinstance(sentences, list):
+            sentences = []
+        texts = [s.get("raw") if isinstance(s, dict) else None for s in sentences]
+        if name in taken:
+            found.faults.append(f"{where}: {legible(name)} is there already")
+        elif not texts:
+            found.faults.append(f"{where}: {legible(name)} has no caption")
+        elif not all(isinstance(text, str) for text in texts):
+            found.faults.append(f"{where}: a sentence of {legible(name)} has no text called raw")
+        else:
+            taken.add(name)
+            yield from (Row(where, name, str(text), split) for text in texts)
+
+
+def entries(
+    file: Path, data: Mapping[str, Any], name: str, found: Findings
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects in one of the lists of a json, each with where it stands."""
+    values = data.get(name)
+    if not isinstance(values, list):
+        found.problems.append(f"{file} has no list called {name}")
+        return
+    for number, entry in enumerate(values):
+        where = f"{file}, {name}[{number}]"
+        if isinstance(entry, dict):
+            yield where, entry
+        else:
+            found.faults.append(f"{where}: {json.dumps(entry)[:40]} stands where an object should")
