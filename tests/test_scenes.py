@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.path import Path as Outline
 
+from regard.data.embedded.scene_drawing import HOLE, RIM, coverage, draw, signed_distance
 from regard.data.embedded.scene_grammar import (
     BACKWARD,
     FORWARD,
@@ -42,10 +43,8 @@ from regard.data.embedded.scenes import (
     CANVAS,
     COLOURS,
     GAP,
-    HOLE,
     KINDS,
     RELATIONS,
-    RIM,
     ROOM,
     SHAPES,
     SIZES,
@@ -57,13 +56,10 @@ from regard.data.embedded.scenes import (
     Thing,
     all_held,
     boxes,
-    coverage,
-    draw,
     fits_inside,
     held_out,
     relations_of,
     scene,
-    signed_distance,
 )
 from regard.data.images import SPLITS
 from strategies import examples
@@ -365,7 +361,8 @@ def test_scenes_pixels_and_captions_are_the_same_on_every_machine():
 
 SPEED = """
 import time
-from regard.data.embedded.scenes import draw, scene
+from regard.data.embedded.scene_drawing import draw
+from regard.data.embedded.scenes import scene
 for index in range(300):
     draw(scene(index, "validation"))
 start = time.process_time()
