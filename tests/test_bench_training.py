@@ -25,6 +25,7 @@ from regard.bench.training import (
     plain_loop,
     regards_loop,
 )
+from regard.data.augment import ImageBatch
 from regard.model import ViT, ViTConfig
 from regard.train.loop import Batches
 
@@ -111,13 +112,13 @@ def test_with_our_weights_torchs_encoder_computes_what_we_do(head):
     torch.testing.assert_close(theirs(images), ours(images))
 
 
-def test_both_loops_train_the_same_model_to_the_same_weights():
+def test_both_loops_train_the_same_model_to_the_same_weights(tmp_path):
     config = ViTConfig(width=16, layers=2, heads=2, hidden=16, patch=8, bias=False)
     start, ours, plain = ViT(config), ViT(config), ViT(config)
     for model in (ours, plain):
         model.load_state_dict(start.state_dict())
     batches = ShuffledImages(*noise(40, CPU), 8)
-    regards_loop(ours, batches, CPU)
+    regards_loop(ours, batches, tmp_path / "run")()
     plain_loop(plain, batches, CPU)
     for (name, first), own, other in zip(
         start.named_parameters(), ours.parameters(), plain.parameters(), strict=True
@@ -130,7 +131,9 @@ def test_both_loops_train_the_same_model_to_the_same_weights():
 def test_every_loop_sees_images_cropped_mirrored_and_centred():
     pixels = torch.arange(32, dtype=torch.uint8).mul(8).expand(64, 3, 32, 32)  # darker to the left
     model = Spy()
-    loss, items = training.make_objective(CPU)(model, (pixels, torch.zeros(64, dtype=torch.int64)))
+    loss, items = training.make_objective()(
+        model, ImageBatch(pixels, torch.zeros(64, dtype=torch.int64), seed=0)
+    )
     assert items == 64 and float(loss) == pytest.approx(64 * math.log(10))
     row = (model.seen[:, 0, 16] * 0.25 + 0.5) * 255
     mirrored = row[:, 8] > row[:, 24]
@@ -179,12 +182,12 @@ def test_batches_hold_each_image_once_in_an_order_of_their_epoch():
     batches = ShuffledImages(pixels, torch.arange(50), 8)
     assert isinstance(batches, Batches) and len(batches) == 6
     first, again, other = (list(batches.epoch(number, 0)) for number in (0, 0, 1))
-    order = torch.cat([labels for _, labels in first])
+    order = torch.cat([batch.labels for batch in first])
     assert len(order.unique()) == 48 and order.tolist() != sorted(order.tolist())
-    assert torch.equal(torch.cat([seen for seen, _ in first]).flatten().long(), order)
-    assert torch.equal(order, torch.cat([labels for _, labels in again]))
-    assert not torch.equal(order, torch.cat([labels for _, labels in other]))
-    assert torch.equal(order[32:], torch.cat([labels for _, labels in batches.epoch(0, 4)]))
+    assert torch.equal(torch.cat([batch.images for batch in first]).flatten().long(), order)
+    assert torch.equal(order, torch.cat([batch.labels for batch in again]))
+    assert not torch.equal(order, torch.cat([batch.labels for batch in other]))
+    assert torch.equal(order[32:], torch.cat([batch.labels for batch in batches.epoch(0, 4)]))
     assert len(ShuffledImages(pixels, torch.arange(50), 8, 2)) == 2
     with pytest.raises(ValueError, match="50 images do not fill one batch of 51"):
         ShuffledImages(pixels, torch.arange(50), 51)

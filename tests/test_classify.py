@@ -23,7 +23,7 @@ from regard.tasks.classify.learning import (
     loss_of,
     measure,
     objective,
-    scores,
+    scorer,
     training_sample,
 )
 from regard.tasks.classify.task import CLASSIFY, settle
@@ -189,7 +189,7 @@ def test_measure_tells_training_images_from_others(run):
     data = run.data
     figures = measure(run.config, data, CPU)(run.model)
     for name, split in (("train", training_sample(data)), ("validation", data.images.validation)):
-        logits = torch.from_numpy(scores(run.model, split, run.facts, CPU))
+        logits = torch.from_numpy(scorer(split, run.facts, CPU)(run.model))
         labels = torch.from_numpy(split.labels)
         assert figures[f"{name}.loss"] == pytest.approx(float(F.cross_entropy(logits, labels)))
         assert figures[f"{name}.accuracy"] == float((logits.argmax(-1) == labels).double().mean())

@@ -118,7 +118,8 @@ def test_an_optimiser_learns_and_goes_on_exactly_from_packed_state(kind, stem):
             loss = nn.functional.cross_entropy(model(images), labels)
             optimiser.zero_grad()
             loss.backward()
-            optimiser.step(rate(ScheduleConfig(), step, 30))
+            optimiser.set_rates(rate(ScheduleConfig(), step, 30))
+            optimiser.step()
             losses.append(float(loss.detach()))
         return losses
 
@@ -166,12 +167,13 @@ def test_an_average_forgets_its_start_and_follows_the_model():
     average = Average(model, keep=0.9)
     nn.init.constant_(model.weight, 1.0)
     for _ in range(100):
-        average.update(model)
+        average.advance(), average.update(model)
     assert float(average.weights["weight"]) == pytest.approx(1.0, abs=0.02)
     twin = Average(nn.Linear(1, 1, bias=False), keep=0.9)
     twin.load(average.weights, average.steps)
     nn.init.constant_(model.weight, 5.0)
-    average.update(model), twin.update(model)
+    for one in (average, twin):
+        one.advance(), one.update(model)
     assert torch.equal(twin.weights["weight"], average.weights["weight"])
     with pytest.raises(ValueError, match="keep=1"):
         Average(model, keep=1.0)

@@ -1,11 +1,12 @@
 """`regard bench training`: images a second of whole training loops, beside other libraries' ViTs.
 
-Everyone reads the same images and moves by the same AdamW, in the same arithmetic, and nobody is
-compiled. Ours runs in `regard.train.loop`, and again in the plain loop that the others run in: the
-distance between the two is what our loop costs, the state it saves at the end included. (A turn
-on a CPU is shorter than an epoch, so there the end weighs more than in life.) All vary their
-images with `regard.data.augment`, a batch at a time; the usual way, image by image in worker
-processes, would only make the others slower.
+Everyone reads the same images and moves by the same AdamW, in the same arithmetic. Ours runs in
+`regard.train.loop`, which on a GPU replays recorded steps, and again in the plain loop that the
+others run in: the distance between the two is what our loop costs or saves, the state it writes at
+the end of a turn included. (A turn on a CPU is shorter than an epoch, so there the end weighs more
+than in life.) All vary their images with `regard.data.augment`, a batch at a time; the usual way,
+image by image in worker processes, would only make the others slower. On a GPU the largest batch
+is also trained with compiled models. What happens once, compiling and recording, is not timed.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.bench.measure import interleave
-from regard.data.augment import Augment
+from regard.data.augment import Augment, ImageBatch
 from regard.data.augment_config import AugmentConfig
 from regard.machine import machine
 from regard.model import ViT, ViTConfig
 from regard.model.parts import make_head
 from regard.runs import RunFolder
 from regard.train.config import OptimiserConfig, ScheduleConfig, TrainConfig
-from regard.train.loop import Batches, train
+from regard.train.loop import Batches, Trainer
+from regard.train.step import Objective
 
 MODELS = {  # what → (configuration, batches in a turn on a CPU; a GPU goes through all images)
     "140,618 parameters": (ViTConfig(hidden=64, bias=False, head=(64, 64)), 24),
@@ -69,7 +71,8 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
         config, few = MODELS[name]
         most = max(1, few // 4 if quick else few) if device.type == "cpu" else None
         batches = ShuffledImages(pixels, labels, batch, most)
-        seen = measure(config, batches, peers, device, rounds=3 if quick else 7)
+        compiled = device.type == "cuda" and batch == sizes[-1] and not quick
+        seen = measure(config, batches, peers, device, 3 if quick else 7, compiled)
         rows.append({"model": name, "batch": batch, "images": batch * len(batches), **seen})
 
     table = Table(title=f"training, images a second: {arithmetic_name(device)}, {device}")
@@ -111,20 +114,29 @@ def measure(
     peers: Mapping[str, Peer],
     device: torch.device,
     rounds: int,
+    compiled: bool = False,
 ) -> dict[str, Any]:
     """Images a second of each contender in the loop it runs in, and how many parameters it has."""
     ours = {OURS: ViT(config), OURS_PLAIN: ViT(config)}
     models = {**ours, **{name: peer(config) for name, peer in peers.items()}}
+    if compiled:
+        both = {OURS: ViT(config), **{who: build(config) for who, build in peers.items()}}
+        models |= {f"{who}, compiled": model for who, model in both.items()}
     parameters = {name: count(model) for name, model in models.items()}
     contenders: dict[str, Callable[[], None]] = {}
-    for name, model in models.items():
-        model.to(device)
-        check_fair(name, model, config, parameters[OURS])
-        loop = regards_loop if name == OURS else plain_loop
-        contenders[name] = partial(loop, model, batches, device)
-    # A turn is many steps long: what the one before it left in caches is nothing beside that.
-    timings = interleave(contenders, device, rounds=rounds, seconds=0.0, settle=False)
-    images = sum(len(labels) for _, labels in batches.epoch(0, 0))
+    with TemporaryDirectory(prefix="regard-bench-") as folder:
+        for at, (name, model) in enumerate(models.items()):
+            model.to(device)
+            check_fair(name, model, config, parameters[OURS])
+            if name.endswith(", compiled"):
+                model.compile()
+            if name.partition(",")[0] == OURS and name != OURS_PLAIN:
+                contenders[name] = regards_loop(model, batches, Path(folder) / str(at))
+            else:
+                contenders[name] = partial(plain_loop, model, batches, device)
+        # A turn is many steps long: what the one before it left in caches is nothing beside that.
+        timings = interleave(contenders, device, rounds=rounds, seconds=0.0, settle=False)
+    images = sum(len(batch.labels) for batch in batches.epoch(0, 0))
     return {
         "parameters": parameters,
         "images_per_second": {name: images / seen.median for name, seen in timings.items()},
@@ -135,15 +147,21 @@ def measure(
 # The loops
 
 
-def regards_loop(model: nn.Module, batches: Batches, device: torch.device) -> None:
-    """One epoch as a run of regard has it: checked, counted, written down and saved."""
-    with TemporaryDirectory(prefix="regard-bench-") as folder:
-        train(model, batches, make_objective(device), no_figures, TRAIN, RunFolder(Path(folder)))
+def regards_loop(model: nn.Module, batches: Batches, folder: Path) -> Callable[[], None]:
+    """A run of regard that goes on for an epoch each time: checked, counted, written and saved."""
+    folder.mkdir()
+    trainer = Trainer(model, batches, make_objective(), no_figures, TRAIN, RunFolder(folder))
+
+    def one_epoch() -> None:
+        trainer.one_epoch()
+        trainer.finish_epoch()
+
+    return one_epoch
 
 
 def plain_loop(model: nn.Module, batches: Batches, device: torch.device) -> None:
     """One epoch as one would write it for torch: nothing but steps, and no wait until the end."""
-    objective, optimiser = make_objective(device), plain_adamw(model)
+    objective, optimiser = make_objective(), plain_adamw(model)
     total = torch.zeros((), device=device)
     model.train()
     for batch in batches.epoch(0, 0):
@@ -168,15 +186,14 @@ def plain_adamw(model: nn.Module) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=of.rate, betas=of.betas, fused=True)
 
 
-def make_objective(device: torch.device) -> Callable[[nn.Module, Any], tuple[Tensor, int]]:
+def make_objective() -> Objective:
     """Bytes to varied and centred numbers, through the model, to a summed loss; for every loop."""
-    augment, generator = Augment(AUGMENT), torch.Generator(device).manual_seed(0)
+    augment = Augment(AUGMENT)
 
-    def objective(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
-        pixels, labels = batch
-        images = augment(pixels.float() / 255, labels, generator).images
+    def objective(model: nn.Module, batch: ImageBatch) -> tuple[Tensor, int]:
+        images = augment(batch.images.float() / 255, batch.labels, batch.numbers()).images
         logits = model((images - 0.5) / 0.25)
-        return F.cross_entropy(logits.float(), labels, reduction="sum"), len(labels)
+        return F.cross_entropy(logits.float(), batch.labels, reduction="sum"), len(batch.labels)
 
     return objective
 
@@ -221,14 +238,12 @@ class ShuffledImages:
     def __len__(self) -> int:
         return self.count
 
-    def epoch(
-        self, number: int, start: int
-    ) -> Iterator[tuple[UInt8[Tensor, "b k y x"], Int64[Tensor, "b"]]]:
+    def epoch(self, number: int, start: int) -> Iterator[ImageBatch]:
         device = self.pixels.device
         shuffle = torch.Generator(device).manual_seed(number)
         order = torch.randperm(len(self.pixels), generator=shuffle, device=device)
-        for rows in order.split(self.batch)[start : self.count]:
-            yield self.pixels[rows], self.labels[rows]
+        for at, rows in enumerate(order.split(self.batch)[start : self.count], start):
+            yield ImageBatch(self.pixels[rows], self.labels[rows], seed=number * self.count + at)
 
 
 def noise(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Int64, UInt8
 from torch import Tensor
 
 from regard.data.augment_config import AugmentConfig
@@ -21,6 +21,22 @@ from regard.data.resample import resample
 ERASED = (0.02, 1 / 3)  # least and largest share of the area (Zhong et al. 2017)
 ERASED_ASPECT = 10 / 3  # height over width, relative to the image's, or its inverse
 ZOOM_ASPECT = 4 / 3  # the same, of resized crops (Szegedy et al. 2014)
+
+
+@dataclass(frozen=True)
+class ImageBatch:
+    """Images as they were read, and the seed of the random numbers that will vary them."""
+
+    images: UInt8[Tensor, "b k y x"]
+    labels: Int64[Tensor, "b"]
+    seed: int
+    generator: torch.Generator | None = None  # of a recorded step, which seeds it itself
+
+    def numbers(self) -> torch.Generator:
+        """Random numbers, the same each time for the same seed."""
+        if self.generator is not None:
+            return self.generator
+        return torch.Generator(self.images.device).manual_seed(self.seed)
 
 
 class Mixed(NamedTuple):

@@ -30,11 +30,11 @@ from regard.train.device import (
 )
 from regard.train.display import display, duration
 from regard.train.estimate import estimate
-from regard.train.loop import Diverged, Progress, Report, train
+from regard.train.loop import Diverged, Progress, Report, steps_of, train
 
 # What may be said anew when a run goes on: none of it changes the steps already made.
 MAY_CHANGE = {
-    *("train.epochs", "train.patience", "train.save_seconds"),
+    *("train.epochs", "train.patience", "train.save_seconds", "train.capture"),
     *("train.clip", "train.optimiser.rate", "train.optimiser.matrix_rate"),
 }
 
@@ -193,14 +193,19 @@ class Session:
         batches = task.batches(config, data, device)
         objective = task.objective(config, data.facts)
         epochs = config.train.epochs
-        steps = -(-len(batches) // config.train.accumulate) * epochs
+        steps, capture = steps_of(config.train, len(batches)), False
         left = max(0.0, 1 - self.done / steps)
         if left:
             of = estimate(model, batches, objective, config.train, measured=task.measured(data))
+            capture = of.capture
             held = f", {of.bytes / 1e9:.1f} GB" if of.bytes else ""
+            how = (
+                ", steps recorded and replayed" * capture
+                + ", and to compile" * config.train.compile
+            )
             self.say(
                 f"{epochs} epochs of {len(batches):,} batches: "
-                f"about {duration(left * of.seconds)}{' more' * bool(self.done)}{held}"
+                f"about {duration(left * of.seconds)}{' more' * bool(self.done)}{held}{how}"
             )
         if not resume:
             self.begun(out, root, data, device)
@@ -222,7 +227,7 @@ class Session:
                 batches,
                 objective,
                 task.measure(config, data, device),
-                config.train,
+                replace(config.train, capture="on" if capture else "off"),
                 self.folder,
                 resume=resume,
                 report=both(shown, noted),

@@ -12,7 +12,8 @@ from torch import nn
 
 from regard.look.document import Document, Section
 from regard.train.config import TrainConfig
-from regard.train.loop import Batches, Measure, Objective
+from regard.train.loop import Batches, Measure
+from regard.train.step import Objective
 
 C = TypeVar("C", bound="Config")  # a task's configuration
 D = TypeVar("D", bound="Data")  # the data of a run

@@ -75,6 +75,8 @@ class TrainConfig:
     """Arithmetic of the forward pass; auto takes bfloat16 on a GPU that has it."""
     compile: bool = False
     """Whether torch compiles the model: faster on a GPU after a minute, slower on most CPUs."""
+    capture: Literal["auto", "on", "off"] = "auto"
+    """Whether a GPU records steps and replays them, to the same result; auto: if over 5% faster."""
     deterministic: bool = False
     """Only operations that give the same bits each time; on a CPU this is so anyway."""
     save_seconds: float = 60.0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import cache
 
 import torch
 
 from regard.errors import UserError
-from regard.train.display import resident_memory
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -27,11 +28,30 @@ def choose_device(name: str = "auto") -> torch.device:
     return torch.device(name)
 
 
+@cache
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether a GPU computes in bfloat16 itself; older ones emulate it, slowly."""
+    if device.type != "cuda":
+        return False
+    with torch.cuda.device(device):
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+
+
 def memory_of(device: torch.device) -> Callable[[], int | None]:
     """A function that tells the most bytes held so far."""
     if device.type == "cuda":
         return lambda: torch.cuda.max_memory_reserved(device)
     return resident_memory
+
+
+def resident_memory() -> int | None:
+    """The most memory this process has held, in bytes, where the system tells."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
 
 
 def is_out_of_memory(trouble: BaseException) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import time
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import chain, count, islice
 from pathlib import Path
 
 import torch
@@ -15,18 +15,21 @@ from torch import nn
 from regard.errors import UserError
 from regard.runs import RunFolder
 from regard.train.config import TrainConfig
-from regard.train.display import resident_memory
-from regard.train.loop import Batches, Objective, Trainer
+from regard.train.device import resident_memory
+from regard.train.loop import Batches, Trainer, steps_of
+from regard.train.step import Objective
 
-STEPS = 4  # of which the first is a warm-up
+STEPS = {"cpu": 4, "cuda": 12}  # of which the first few are a warm-up
+WORTH = 1.05  # steps are recorded and replayed where that is so much faster
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run will take."""
+    """What a run will take, and whether its steps are worth recording."""
 
     seconds: float
     bytes: int | None
+    capture: bool = False
 
 
 def estimate(
@@ -44,30 +47,51 @@ def estimate(
     those drawn here change nothing.
     """
     device = next(model.parameters()).device
-    if device.type == "cuda":
+    plain = timed(model, batches, objective, replace(config, capture="off"))
+    fastest, capture = plain, False
+    if device.type == "cuda" and config.capture != "off":
+        recorded = timed(model, batches, objective, replace(config, capture="on"))
+        capture = config.capture == "on" or plain.seconds > WORTH * recorded.seconds
+        fastest = recorded if capture else plain
+    steps = steps_of(config, len(batches))
+    measuring = fastest.seconds * measured / max(1.0, fastest.items) / 3
+    return Estimate(steps * fastest.seconds + config.epochs * measuring, fastest.bytes, capture)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One step: how long, over how many items, and the most memory held."""
+
+    seconds: float
+    items: float
+    bytes: int | None
+
+
+def timed(model: nn.Module, batches: Batches, objective: Objective, config: TrainConfig) -> Timed:
+    """The fastest of a few steps."""
+    device = next(model.parameters()).device
+    on_gpu = device.type == "cuda"
+    if on_gpu:
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
     nowhere = RunFolder(Path(os.devnull))  # a trial writes nothing
     trial = Trainer(copy.deepcopy(model), batches, objective, lambda _: {}, config, nowhere)
     trial.model.train()
-    source, times = batches.epoch(0, 0), []
-    for _ in range(STEPS):
+    times: list[float] = []
+    source = chain.from_iterable(batches.epoch(number, 0) for number in count())
+    for _ in range(STEPS.get(device.type, 4)):
         began = time.perf_counter()
         group = list(islice(source, config.accumulate))
-        if not group:
-            break
         try:
             trial.one_step(group)
+            trial.read_losses()
         except UserError:
             break  # a loss that is no number is the run's to report
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
         times.append(time.perf_counter() - began)
-    step = min(times[1:] or times or [0.0])
-    items = trial.progress.items / max(1, len(times))
-    measuring = step * measured / max(1.0, items) / 3
     held = resident_memory()
-    if device.type == "cuda":
+    if on_gpu:
         copied = sum(weight.nbytes for weight in model.parameters())  # the trial's second model
         held = torch.cuda.max_memory_reserved(device) - copied
         torch.cuda.reset_peak_memory_stats(device)
-    return Estimate(trial.steps * step + config.epochs * measuring, held)
+    fastest = min(times[1:] or times or [0.0])
+    return Timed(fastest, trial.progress.items / max(1, len(times)), held)

@@ -6,26 +6,30 @@ weights, optimiser, random numbers, running mean and the place in the data are a
 
 from __future__ import annotations
 
+import math
 import random
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from itertools import islice
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.runs import RunFolder
+from regard.train.capture import CapturedStep
 from regard.train.config import TrainConfig
 from regard.train.optimiser import Average, make_optimiser
 from regard.train.pack import pack, unpack
 from regard.train.schedule import rate
+from regard.train.step import Moved, Objective, Step
+
+UNREAD = 32  # steps that a GPU may be ahead of the host, which then reads their losses at once
 
 
 @runtime_checkable
@@ -39,7 +43,6 @@ class Batches(Protocol):
         """The batches of one epoch from the `start`-th on."""
 
 
-Objective = Callable[[nn.Module, Any], tuple[Tensor, int]]  # the summed loss, over how many items
 # Figures after an epoch, the deciding one first; of that one, more is better.
 Measure = Callable[[nn.Module], dict[str, float]]
 Report = Callable[["Progress"], None]
@@ -89,7 +92,7 @@ def train(
                 trainer.load()
             if run.latest_state() is None:  # so that there always is one to go on from
                 trainer.save()
-            if config.compile:
+            if config.compile and model._compiled_call_impl is None:
                 model.compile()  # in place: the names of the weights stay
             return trainer.go()
 
@@ -110,13 +113,9 @@ def repeatable(wanted: bool) -> Iterator[None]:
         torch.backends.cudnn.benchmark = before[1]
 
 
-@cache
-def has_bfloat16(device: torch.device) -> bool:
-    """Whether a GPU computes in bfloat16 itself; older ones emulate it, slowly."""
-    if device.type != "cuda":
-        return False
-    with torch.cuda.device(device):
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+def steps_of(config: TrainConfig, batches: int) -> int:
+    """How many steps a run has whose epochs have so many batches."""
+    return -(-batches // config.accumulate) * config.epochs
 
 
 def loss_beside(figures: Mapping[str, float]) -> float:
@@ -136,6 +135,14 @@ def put_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
             sizes = [" × ".join(map(str, one.shape)) or "one number" for one in (there, here)]
             raise ValueError(f"{name} is {sizes[0]}, and {sizes[1]} in the model")
     model.load_state_dict(weights)
+
+
+class Unread(NamedTuple):
+    """A step whose loss the host has not looked at yet."""
+
+    moved: Moved
+    step: int
+    batch: int
 
 
 class Trainer:
@@ -158,9 +165,14 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.optimiser = make_optimiser(model, config.optimiser)
         self.average = Average(model, config.average) if config.average else None
+        self.step: Step | CapturedStep = Step(
+            model, objective, self.optimiser, self.average, config
+        )
+        if config.capture != "off" and self.device.type == "cuda":
+            self.step = CapturedStep(self.step)
+        self.unread: list[Unread] = []
         self.progress = Progress()
-        steps_an_epoch = -(-len(batches) // config.accumulate)
-        self.steps = steps_an_epoch * config.epochs
+        self.steps = steps_of(config, len(batches))
         self.saved, self.interrupted = time.monotonic(), False
         random.seed(config.seed)
         torch.manual_seed(config.seed)
@@ -192,37 +204,35 @@ class Trainer:
             if self.report is not None:
                 self.report(at)
             if self.interrupted or time.monotonic() - self.saved > self.config.save_seconds:
+                self.read_losses()
                 self.expect_numbers()
                 self.save()
             if self.interrupted:
                 raise KeyboardInterrupt
 
     def one_step(self, group: list[Any]) -> None:
-        """Sum the gradients of a few batches, and move."""
-        at, config = self.progress, self.config
-        self.optimiser.zero_grad()
-        total, items = torch.zeros((), device=self.device), 0
-        for batch in group:
-            with self.arithmetic():
-                loss, count = self.objective(self.model, batch)
-            loss.backward()
-            total, items = total + loss.detach(), items + count
-        summed = float(total)  # the one wait for the device in a step
-        if summed != summed or summed in (float("inf"), float("-inf")):
-            raise Diverged(self.words_on(f"the loss became {summed}", 1))
-        # Gradients of sums, divided once: the same however the items were cut into batches.
-        parameters = [p for p in self.model.parameters() if p.grad is not None]
-        torch._foreach_div_([p.grad for p in parameters if p.grad is not None], max(1, items))
-        if config.clip:
-            nn.utils.clip_grad_norm_(parameters, config.clip, foreach=True)
-        self.optimiser.step(rate(config.schedule, at.step, self.steps))
-        if self.average is not None:
-            self.average.update(self.model)
+        """Move by a few batches."""
+        at = self.progress
+        moved = self.step(group, rate(self.config.schedule, at.step, self.steps))
         at.batch, at.step = at.batch + len(group), at.step + 1
-        at.loss, at.items = at.loss + summed, at.items + items
+        self.unread.append(Unread(moved, at.step, at.batch))
+        if self.device.type == "cpu" or len(self.unread) >= UNREAD:
+            self.read_losses()
+
+    def read_losses(self) -> None:
+        """Wait for the device, and look at every loss since it was last waited for."""
+        at, unread, self.unread = self.progress, self.unread, []
+        if not unread:
+            return
+        losses = torch.stack([each.moved.loss for each in unread]).tolist()
+        for loss, each in zip(losses, unread, strict=True):
+            if not math.isfinite(loss):
+                raise Diverged(self.words_on(f"the loss became {loss}", each.step, each.batch))
+            at.loss, at.items = at.loss + loss, at.items + int(each.moved.items)
 
     def finish_epoch(self) -> None:
         """Measure, write a line, keep the weights if they are the best, save."""
+        self.read_losses()
         self.expect_numbers()
         at, began = self.progress, time.perf_counter()
         own = {name: weight.clone() for name, weight in self.model.state_dict().items()}
@@ -262,29 +272,24 @@ class Trainer:
         at, patience = self.progress, self.config.patience
         return bool(patience) and at.epoch - 1 - at.best_epoch >= patience
 
-    def arithmetic(self) -> AbstractContextManager[Any]:
-        """bfloat16 where it is asked for, or where a GPU has it; never on a CPU unasked."""
-        wanted = self.config.precision
-        if wanted == "auto":
-            wanted = "bfloat16" if has_bfloat16(self.device) else "float32"
-        if wanted == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
-
     def expect_numbers(self) -> None:
         """A step can overflow after a loss that was still a number; never keep such weights."""
-        for name, weight in self.model.named_parameters():
-            if not weight.isfinite().all():
-                raise Diverged(self.words_on(f"{name} became larger than any number", 0))
+        named = dict(self.model.named_parameters())
+        fine = torch.stack([weight.isfinite().all() for weight in named.values()]).tolist()
+        for name, finite in zip(named, fine, strict=True):
+            if not finite:
+                at = self.progress
+                raise Diverged(
+                    self.words_on(f"{name} became larger than any number", at.step, at.batch)
+                )
 
-    def words_on(self, trouble: str, ahead: int) -> str:
-        """Where a run that diverged is, `ahead` steps after those that are done, and its state."""
-        at = self.progress
+    def words_on(self, trouble: str, step: int, batch: int) -> str:
+        """Where a run that diverged was, and which of its states is kept."""
         kept = self.run.latest_state()
         hold = f"the state after step {kept[0]} is kept" if kept else "no state had been saved yet"
         return (
-            f"{trouble} at step {at.step + ahead} (epoch {at.epoch + 1}, batch "
-            f"{at.batch + ahead}); {hold}. Try a lower learning rate or a longer warm-up"
+            f"{trouble} at step {step} (epoch {self.progress.epoch + 1}, batch {batch}); {hold}. "
+            "Try a lower learning rate or a longer warm-up"
         )
 
     @contextmanager

@@ -7,24 +7,39 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import AdamW, Optimizer
 
 from regard.attention import Place
 from regard.train.config import OptimiserConfig
+from regard.train.muon import Muon
+
+# What belongs to the device rather than to the run: a state from elsewhere does not bring its own.
+OF_THE_DEVICE = ("lr", "fused", "capturable", "foreach")
 
 
 class Optimisers:
-    """One or two optimisers moved as one; rates are multiplied by the schedule at each step."""
+    """One or two optimisers moved as one; rates are multiplied by the schedule at each step.
 
-    def __init__(self, parts: Iterable[Optimizer]) -> None:
-        self.parts = list(parts)
-        self.full = [[group["lr"] for group in part.param_groups] for part in self.parts]
+    Rates are numbers, or tensors on a GPU, where a step that was recorded reads them anew.
+    """
 
-    def step(self, scale: float = 1.0) -> None:
-        """Move every parameter, at `scale` of the full rates."""
-        for part, rates in zip(self.parts, self.full, strict=True):
-            for group, full in zip(part.param_groups, rates, strict=True):
-                group["lr"] = full * scale
+    def __init__(self, parts: Iterable[tuple[float, Optimizer]]) -> None:
+        parts = list(parts)
+        self.full = [full for full, _ in parts]
+        self.parts = [part for _, part in parts]
+
+    def set_rates(self, scale: float) -> None:
+        """Let the next step be at `scale` of the full rates."""
+        for full, part in zip(self.full, self.parts, strict=True):
+            for group in part.param_groups:
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(full * scale)
+                else:
+                    group["lr"] = full * scale
+
+    def step(self) -> None:
+        """Move every parameter."""
+        for part in self.parts:
             part.step()
 
     def zero_grad(self) -> None:
@@ -36,29 +51,36 @@ class Optimisers:
 
     def load(self, states: list[dict[str, Any]]) -> None:
         for part, state in zip(self.parts, states, strict=True):
+            own = [{name: group.get(name) for name in OF_THE_DEVICE} for group in part.param_groups]
             part.load_state_dict(state)
+            for group, ours in zip(part.param_groups, own, strict=True):
+                group.update({name: value for name, value in ours.items() if name in group})
 
 
 def make_optimiser(model: nn.Module, config: OptimiserConfig) -> Optimisers:
     """The optimisers a configuration describes."""
     groups = parameter_groups(model)
-    fused = {"fused": True} if _can_fuse(model) else {}
-    if config.kind == "adamw":
-        kinds = {"matrices": config.decay, "kernels": config.decay, "tables": 0.0, "vectors": 0.0}
-        parts: list[Optimizer] = []
-    else:
-        kinds = {"kernels": config.decay, "tables": 0.0, "vectors": 0.0}
-        matrices = list(groups["matrices"].values())
-        parts = (
-            [Muon(matrices, lr=config.matrix_rate, weight_decay=config.decay)] if matrices else []
-        )
-    chosen = [
+    device = next(model.parameters()).device
+    muon = config.kind == "muon"
+    decays = {"matrices": config.decay, "kernels": config.decay, "tables": 0.0, "vectors": 0.0}
+    adamw = [
         {"params": list(groups[kind].values()), "weight_decay": decay}
-        for kind, decay in kinds.items()
-        if groups[kind]
+        for kind, decay in decays.items()
+        if groups[kind] and not (muon and kind == "matrices")
     ]
-    if chosen:
-        parts.insert(0, AdamW(chosen, lr=config.rate, betas=config.betas, **fused))
+
+    def changeable(rate: float) -> float | Tensor:
+        return torch.tensor(rate, device=device) if device.type == "cuda" else rate
+
+    parts: list[tuple[float, Optimizer]] = []
+    if adamw:
+        rate, fused = changeable(config.rate), _can_fuse(model)
+        on_gpu = device.type == "cuda"
+        made = AdamW(adamw, lr=rate, betas=config.betas, fused=fused or None, capturable=on_gpu)
+        parts.append((config.rate, made))
+    if muon and groups["matrices"]:
+        matrices, rate = groups["matrices"].values(), changeable(config.matrix_rate)
+        parts.append((config.matrix_rate, Muon(matrices, rate, weight_decay=config.decay)))
     return Optimisers(parts)
 
 
@@ -92,18 +114,34 @@ class Average:
             raise ValueError(f"keep={keep}: an average keeps a share in 0 ≤ … < 1")
         self.keep, self.steps = keep, 0
         self.weights = {name: w.detach().clone() for name, w in model.state_dict().items()}
+        device = next(model.parameters()).device
+        self.taken: float | Tensor = (
+            torch.zeros((), device=device) if device.type == "cuda" else 0.0
+        )
+
+    def advance(self) -> None:
+        """Say how much the next update takes: early on more, so the first weights are forgotten."""
+        self.steps += 1
+        taken = 1 - min(self.keep, self.steps / (self.steps + 9))
+        if isinstance(self.taken, Tensor):
+            self.taken.fill_(taken)
+        else:
+            self.taken = taken
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
-        """Move towards the model; early on faster, so that the first weights are soon forgotten."""
-        self.steps += 1
-        keep = min(self.keep, self.steps / (self.steps + 9))
+        """Move towards the model."""
+        means, weights = [], []
         for name, weight in model.state_dict().items():
             mean = self.weights[name]
             if mean.is_floating_point():
-                mean.lerp_(weight.to(mean.dtype), 1 - keep)
+                means.append(mean)
+                weights.append(weight.to(mean.dtype))
             else:
                 mean.copy_(weight)
+        ahead = torch._foreach_sub(weights, means)
+        torch._foreach_mul_(ahead, self.taken)
+        torch._foreach_add_(means, ahead)
 
     def load(self, weights: Mapping[str, Tensor], steps: int) -> None:
         self.steps = steps

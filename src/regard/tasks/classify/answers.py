@@ -156,7 +156,7 @@ def channels_of(facts: Facts) -> Channels:
 def probabilities(
     trained: Classifier, pixels: UInt8[np.ndarray, "n k y x"]
 ) -> Float32[np.ndarray, "n classes"]:
-    images = trained.facts.normalised(shared(pixels).to(trained.device).float() / 255)
+    images = trained.facts.inputs(shared(pixels).to(trained.device))
     found: Float32[np.ndarray, "n classes"] = (
         trained.model(images).float().softmax(-1).cpu().numpy()
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
+from regard.data.augment import ImageBatch
 from regard.data.catalogue import read_images
 from regard.data.images import ArrayImages, Channels, Images, ImageSet, Pixels, Split
 from regard.data.store import at_size
@@ -43,6 +44,10 @@ class Facts:
         mean, deviation = scale_of(self, images.device)
         return (images - mean) / deviation
 
+    def inputs(self, pixels: UInt8[Tensor, "b k y x"]) -> Float[Tensor, "b k y x"]:
+        """Pixels as they were read, as the model wants them."""
+        return self.normalised(pixels.float() / 255)
+
 
 @lru_cache(maxsize=8)
 def scale_of(facts: Facts, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -71,15 +76,6 @@ class ClassifyData:
             f"test, {len(self.facts.classes)} classes, {self.facts.size} × {self.facts.size} "
             f"pixels{skipped}"
         )
-
-
-@dataclass(frozen=True)
-class ImageBatch:
-    """Images as they were read, and the seed of the random numbers that will vary them."""
-
-    images: UInt8[Tensor, "b k y x"]
-    labels: Int64[Tensor, "b"]
-    seed: int
 
 
 def read(config: ClassifyConfig) -> ClassifyData:
@@ -158,23 +154,26 @@ class ImageBatches:
     def epoch(self, number: int, start: int) -> Iterator[ImageBatch]:
         order = np.random.default_rng([self.seed, number]).permutation(len(self.split))
         groups = [order[at * self.batch :][: self.batch] for at in range(start, len(self))]
+        # On the device once an epoch, for a copy a batch would keep it waiting.
+        chosen = torch.from_numpy(order).to(self.device).split(self.batch)[start : len(self)]
         seeds = (batch_seed(self.seed, number, at) for at in range(start, len(self)))
-        if self.pixels is not None:
-            for rows, seed in zip(groups, seeds, strict=True):
-                chosen = torch.from_numpy(rows).to(self.device)
-                yield ImageBatch(self.pixels[chosen], self.labels[chosen], seed)
-            return
-        for rows, seed, pixels in zip(groups, seeds, self.taken(groups), strict=True):
-            images = torch.from_numpy(pixels).to(self.device, non_blocking=True)
-            yield ImageBatch(images, self.labels[torch.from_numpy(rows).to(self.device)], seed)
+        images = self.taken(groups) if self.pixels is None else (self.pixels[it] for it in chosen)
+        for pixels, rows, seed in zip(images, chosen, seeds, strict=True):
+            yield ImageBatch(pixels, self.labels[rows], seed)
 
-    def taken(self, groups: list[Int64[np.ndarray, "b"]]) -> Iterator[UInt8[np.ndarray, "b k y x"]]:
+    def taken(self, groups: list[Int64[np.ndarray, "b"]]) -> Iterator[UInt8[Tensor, "b k y x"]]:
         """The pixels of each group, a few groups ahead of the one that is asked for."""
+        on_gpu = self.device.type == "cuda"
+
+        def take(rows: Int64[np.ndarray, "b"]) -> UInt8[Tensor, "b k y x"]:
+            pixels = torch.from_numpy(self.split.images.take(rows))
+            return pixels.pin_memory() if on_gpu else pixels
+
         with ThreadPoolExecutor(AHEAD) as threads:
-            waiting = (threads.submit(self.split.images.take, rows) for rows in groups)
+            waiting = (threads.submit(take, rows) for rows in groups)
             ahead = list(islice(waiting, AHEAD))
             while ahead:
-                yield ahead.pop(0).result()
+                yield ahead.pop(0).result().to(self.device, non_blocking=True)
                 ahead += islice(waiting, 1)
 
 
@@ -192,6 +191,14 @@ def resident(images: Images, device: torch.device) -> UInt8[Tensor, "n k y x"] |
     if device.type == "cuda" and images.pixels.nbytes > torch.cuda.mem_get_info(device)[0] / SHARE:
         return None
     return shared(images.pixels).to(device)
+
+
+def placed(images: Images, device: torch.device) -> Callable[[slice], UInt8[Tensor, "b k y x"]]:
+    """A function from rows to their pixels on the device, where they lie already if they fit."""
+    held = resident(images, device)
+    if held is not None:
+        return lambda rows: held[rows]
+    return lambda rows: shared(images.take(np.arange(rows.start, rows.stop))).to(device)
 
 
 def shared(pixels: Pixels) -> UInt8[Tensor, "n k y x"]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from jaxtyping import Float, Float32
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.data.augment import Augment, Mixed
+from regard.data.augment import Augment, ImageBatch, Mixed
 from regard.data.images import Split
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.classify.data import ClassifyData, Facts, ImageBatch, shared
-from regard.train.loop import Measure, Objective
+from regard.tasks.classify.data import ClassifyData, Facts, placed
+from regard.train.loop import Measure
+from regard.train.step import Objective
 
 AT_ONCE = 1024  # images in a batch without gradients, unless they are large
 PIXELS_AT_ONCE = AT_ONCE * 64 * 64
@@ -23,8 +26,7 @@ def objective(config: ClassifyConfig, facts: Facts) -> Objective:
     augment = Augment(config.augment)
 
     def of(model: nn.Module, batch: ImageBatch) -> tuple[Tensor, int]:
-        generator = torch.Generator(batch.images.device).manual_seed(batch.seed)
-        mixed = augment(batch.images.float() / 255, batch.labels, generator)
+        mixed = augment(batch.images.float() / 255, batch.labels, batch.numbers())
         logits = model(facts.normalised(mixed.images))
         return loss_of(logits, mixed, config), len(batch.labels)
 
@@ -50,11 +52,12 @@ def measure(config: ClassifyConfig, data: ClassifyData, device: torch.device) ->
     distance between the two is what the model knows by heart and nothing else.
     """
     splits = {"validation": data.images.validation, "train": training_sample(data)}
+    asked = {name: scorer(split, data.facts, device) for name, split in splits.items()}
 
     def of(model: nn.Module) -> dict[str, float]:
         figures = {}
         for name, split in splits.items():
-            logits = torch.from_numpy(scores(model, split, data.facts, device))
+            logits = torch.from_numpy(asked[name](model))
             labels = torch.from_numpy(split.labels)
             right = (logits.argmax(-1) == labels).double().mean()
             figures[f"{name}.accuracy"] = float(right)
@@ -75,15 +78,20 @@ def measured(data: ClassifyData) -> int:
     return len(data.images.validation) + len(training_sample(data))
 
 
-@torch.no_grad()
-def scores(
-    model: nn.Module, split: Split, facts: Facts, device: torch.device
-) -> Float32[np.ndarray, "n classes"]:
-    """The model's scores for every image of a split, in order."""
+Scores = Float32[np.ndarray, "n classes"]
+
+
+def scorer(split: Split, facts: Facts, device: torch.device) -> Callable[[nn.Module], Scores]:
+    """A function that gives a model's scores for every image of a split, in order."""
     at_once = max(1, min(AT_ONCE, PIXELS_AT_ONCE // facts.size**2))
-    found = []
-    for start in range(0, len(split), at_once):
-        rows = np.arange(start, min(start + at_once, len(split)))
-        images = shared(split.images.take(rows)).to(device)
-        found.append(model(facts.normalised(images.float() / 255)).float())
-    return torch.cat(found).cpu().numpy()
+    count, pixels = len(split), placed(split.images, device)
+
+    @torch.no_grad()
+    def scores(model: nn.Module) -> Scores:
+        found = []
+        for start in range(0, count, at_once):
+            images = facts.inputs(pixels(slice(start, min(start + at_once, count))))
+            found.append(model(images).float())
+        return torch.cat(found).cpu().numpy()
+
+    return scores

@@ -22,7 +22,7 @@ from regard.look.maps import ImageMaps, image_maps
 from regard.model.vit import ViT
 from regard.tasks.classify.answers import Classifier, Picture, predict
 from regard.tasks.classify.data import ClassifyData, shared
-from regard.tasks.classify.learning import scores
+from regard.tasks.classify.learning import scorer
 from regard.tasks.session import parameters
 from regard.tasks.task import Looked
 
@@ -55,7 +55,7 @@ def judge(trained: Classifier, data: ClassifyData, split: str) -> Assessment:
 
 def answers_on(trained: Classifier, data: ClassifyData, split: str) -> Answers:
     part = part_of(data, split)
-    logits = torch.from_numpy(scores(trained.model, part, trained.facts, trained.device))
+    logits = torch.from_numpy(scorer(part, trained.facts, trained.device)(trained.model))
     return Answers(logits.softmax(-1).numpy(), part.labels, trained.facts.classes)
 
 
@@ -173,7 +173,7 @@ def maps_of(trained: Classifier, pictures: Sequence[Picture]) -> ImageMaps:
 
 def prepared(trained: Classifier, pictures: Sequence[Picture]) -> Float[Tensor, "b k y x"]:
     pixels = np.stack([picture.pixels for picture in pictures])
-    return trained.facts.normalised(shared(pixels).to(trained.device).float() / 255)
+    return trained.facts.inputs(shared(pixels).to(trained.device))
 
 
 def shown(picture: Picture) -> UInt8[np.ndarray, "y x *c"]:
