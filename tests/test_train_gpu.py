@@ -73,8 +73,7 @@ def nothing(_: nn.Module) -> dict[str, float]:
 
 
 def trained(path, config: TrainConfig, **options) -> Trainer:
-    run = RunFolder(path)
-    path.mkdir()
+    run = RunFolder.at(path)
     trainer = Trainer(model(), Noise(), learn(), nothing, config, run, **options)
     trainer.go()
     return trainer
@@ -101,8 +100,8 @@ def test_recorded_steps_give_the_weights_of_steps_that_were_made(tmp_path, kind,
 @pytest.mark.parametrize("capture", ["on", "off"])
 def test_a_run_that_goes_on_is_the_run_that_was_not_stopped(tmp_path, capture):
     config = replace(CONFIG, capture=capture, deterministic=True)
-    through, again, run = model(), model(), RunFolder(tmp_path / "b")
-    train(through, Noise(), learn(), nothing, config, RunFolder(tmp_path / "a"))
+    through, again, run = model(), model(), RunFolder.at(tmp_path / "b")
+    train(through, Noise(), learn(), nothing, config, RunFolder.at(tmp_path / "a"))
 
     def interrupt(at: Progress) -> None:
         if at.step in (7, 25):
@@ -140,7 +139,7 @@ def test_a_loss_that_is_no_number_is_told_with_its_own_step_though_it_is_read_la
             poisoned,
             nothing,
             replace(CONFIG, capture=capture),
-            RunFolder(tmp_path / "run"),
+            RunFolder.at(tmp_path / "run"),
         )
 
 
