@@ -177,12 +177,13 @@ def test_batches_without_seeds_are_not_recorded(tmp_path):
 
 
 def test_the_estimate_says_whether_recording_pays_and_leaves_no_memory_behind():
-    net, before = model(), torch.cuda.memory_allocated()
-    for capture in ("auto", "on", "off"):
+    net, held = model(), []
+    for capture in ("auto", "on", "off") * 2:
         of = estimate(net, Noise(), learn(), replace(CONFIG, capture=capture), measured=100)
         assert 0 < of.seconds < 60 and of.bytes and of.bytes < 8e9
         assert of.capture is (capture != "off")  # so small a model is all launches
-    assert torch.cuda.memory_allocated() < before + 50e6
+        held.append(torch.cuda.memory_allocated())
+    assert max(held[3:]) <= max(held[:3])  # the first time, libraries take their workspaces
 
 
 def test_a_state_from_a_gpu_goes_on_on_a_cpu_and_back(tmp_path):

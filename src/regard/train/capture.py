@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -44,6 +45,12 @@ class Recording:
         return self.moved.kept()
 
 
+@cache
+def stream_aside(device: torch.device) -> torch.cuda.Stream:
+    """One for all steps: libraries keep some memory for every stream they have seen."""
+    return torch.cuda.Stream(device)
+
+
 class CapturedStep:
     """A step that is made a few times, then recorded, then played."""
 
@@ -52,7 +59,7 @@ class CapturedStep:
         self.recordings: dict[Hashable, Recording] = {}
         self.made: Counter[Hashable] = Counter()
         self.pool = torch.cuda.graph_pool_handle()  # steps follow each other: they share memory
-        self.aside = torch.cuda.Stream(step.device)
+        self.aside = stream_aside(step.device)
 
     def __call__(self, group: Sequence[Any], scale: float) -> Moved:
         key = tuple(shape_of(batch) for batch in group)
@@ -77,15 +84,27 @@ class CapturedStep:
         return moved
 
     def record(self, key: Hashable, group: Sequence[Any]) -> None:
-        torch.cuda.synchronize(self.step.device)
+        device = self.step.device
+        torch.cuda.synchronize(device)
+        numbers = torch.cuda.get_rng_state(device)
         try:
             with torch.cuda.stream(self.aside):
                 self.recordings[key] = Recording(self.step, group, self.pool)
         except RuntimeError as trouble:
+            renew_generator(device, numbers)
             if is_out_of_memory(trouble):
                 raise
             self.trouble = str(trouble).strip().splitlines()[0]
-        torch.cuda.synchronize(self.step.device)
+        torch.cuda.synchronize(device)
+
+
+def renew_generator(device: torch.device, state: Tensor) -> None:
+    """A recording that broke off leaves the device's random numbers waiting for its end."""
+    fresh = torch.Generator(device)
+    fresh.set_state(state)
+    at = torch.cuda.current_device() if device.index is None else device.index
+    own = torch.cuda.default_generators[at]
+    own.graphsafe_set_state(fresh.graphsafe_get_state())
 
 
 def tensors_of(batch: Any) -> dict[str, Tensor]:
