@@ -13,6 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.model.norm import LayerNorm
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -20,7 +22,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swiglu": F.silu,
 }
 GATED = {"swiglu"}
-NORMS: dict[str, Callable[..., nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
+NORMS: dict[str, Callable[..., nn.Module]] = {"layer": LayerNorm, "rms": nn.RMSNorm}
 
 
 class FeedForward(nn.Module):
@@ -77,7 +79,7 @@ class PatchEmbed(nn.Module):
     ) -> None:
         super().__init__()
         self.patch, pixels = patch, channels * patch * patch
-        self.norm = nn.LayerNorm(pixels, eps=eps) if normalise else nn.Identity()
+        self.norm = LayerNorm(pixels, eps=eps) if normalise else nn.Identity()
         self.project = nn.Linear(pixels, width)
 
     def forward(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b n c"]:
@@ -106,7 +108,7 @@ class ConvStem(nn.Module):
         self.conv = _conv(channels, between, first)
         # Not a BatchNorm, through which an image would change with its neighbours in the batch;
         # and over the channels of each place alone, so that a token still sees its place alone.
-        self.norm = nn.LayerNorm(between, eps=eps)
+        self.norm = LayerNorm(between, eps=eps)
         self.project = _conv(between, width, patch // first)
 
     def forward(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b n c"]:
