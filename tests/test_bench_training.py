@@ -18,6 +18,7 @@ from regard.bench.training import (
     EncoderViT,
     ShuffledImages,
     Sought,
+    Subject,
     check_fair,
     count,
     find_peers,
@@ -41,8 +42,7 @@ def build(name: str, config: ViTConfig) -> nn.Module:
 
 
 def test_the_training_benchmark_prints_rates_and_keeps_its_figures(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(training, "MODELS", {"tiny": (TINY, 8)})
-    monkeypatch.setitem(training.BATCHES, "cpu", [4])
+    monkeypatch.setattr(training, "MODELS", {"tiny": Subject(TINY, 8, {"cpu": [4]})})
     monkeypatch.setattr(training, "IMAGES", 100)
     bench("training", quick=True, device="cpu", out=tmp_path)
     printed = capsys.readouterr().out
@@ -64,8 +64,7 @@ def test_a_peer_that_is_not_installed_is_left_out_with_a_sentence(monkeypatch, t
         raise ImportError("No module named 'someone'")
 
     monkeypatch.setattr(training, "PEERS", {"someone": Sought(absent, "pip install someone")})
-    monkeypatch.setattr(training, "MODELS", {"tiny": (TINY, 4)})
-    monkeypatch.setitem(training.BATCHES, "cpu", [4])
+    monkeypatch.setattr(training, "MODELS", {"tiny": Subject(TINY, 4, {"cpu": [4]})})
     monkeypatch.setattr(training, "IMAGES", 100)
     bench("training", quick=True, device="cpu", out=tmp_path)
     sentence = "someone is left out (No module named 'someone'): pip install someone"
@@ -86,7 +85,7 @@ def test_a_missing_library_is_an_import_error_and_nothing_else(monkeypatch):
 @pytest.mark.parametrize("name", PEERS)
 @pytest.mark.parametrize("size", MODELS)
 def test_every_peer_is_nearly_the_same_model(name, size):
-    config, _ = MODELS[size]
+    config = MODELS[size].config
     wanted = count(ViT(config))
     if size == "140,618 parameters":
         assert wanted == 140_618

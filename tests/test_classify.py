@@ -18,7 +18,7 @@ from regard.data.catalogue import read_images
 from regard.data.images import ArrayImages, FileImages, Split
 from regard.errors import UserError
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.classify.data import Facts, ImageBatches, batch_seed, read, statistics
+from regard.tasks.classify.data import Facts, ImageBatches, batch_seeds, read, statistics
 from regard.tasks.classify.learning import (
     loss_of,
     measure,
@@ -284,7 +284,7 @@ def test_files_read_anew_each_time_come_in_the_same_order(photos):
 
 
 def test_no_two_batches_are_varied_alike():
-    seeds = {batch_seed(s, e, b) for s in range(3) for e in range(20) for b in range(50)}
+    seeds = {b for s in range(3) for e in range(20) for b in batch_seeds(s, e, 50)}
     assert len(seeds) == 3000 and all(0 <= seed < 2**63 for seed in seeds)
 
 

@@ -37,13 +37,27 @@ from regard.train.config import OptimiserConfig, ScheduleConfig, TrainConfig
 from regard.train.loop import Batches, Trainer
 from regard.train.step import Objective
 
-MODELS = {  # what → (configuration, batches in a turn on a CPU; a GPU goes through all images)
-    "140,618 parameters": (ViTConfig(hidden=64, bias=False, head=(64, 64)), 24),
-    "width 192, 6 layers": (ViTConfig(width=192, layers=6, heads=3), 4),
+
+class Subject(NamedTuple):
+    """A model to train, and in what portions. On a GPU a turn goes through all images."""
+
+    config: ViTConfig
+    turn: int  # batches in a turn on a CPU
+    batches: dict[str, list[int]]  # by device; on a GPU the last is also compiled
+
+
+MODELS = {
+    "140,618 parameters": Subject(
+        ViTConfig(hidden=64, bias=False, head=(64, 64)), 24, {"cpu": [128], "cuda": [512, 2048]}
+    ),
+    "width 192, 6 layers": Subject(
+        ViTConfig(width=192, layers=6, heads=3), 4, {"cpu": [128], "cuda": [1024]}
+    ),
 }
-BATCHES = {"cpu": [128], "cuda": [512, 2048]}
+ROUNDS = {"cpu": 7, "cuda": 3}
 IMAGES = 45_000  # what CIFAR-10 leaves to train on
-OURS, OURS_PLAIN, ENCODER = "regard", "regard, plain loop", "torch.nn.TransformerEncoder"
+OURS, OURS_PLAIN = "regard", "regard, plain loop"
+TRANSFORMERS, ENCODER = "transformers", "torch.nn.TransformerEncoder"
 AUGMENT = AugmentConfig(crop=4, flip=True)
 TRAIN = TrainConfig(
     epochs=1,
@@ -63,16 +77,19 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     for sentence in left_out.values():
         console.print(sentence)
     pixels, labels = noise(IMAGES // 5 if quick else IMAGES, device)
-    sizes = BATCHES[device.type][:1] if quick else BATCHES[device.type]
+    pairs = [
+        (name, batch)
+        for name, subject in MODELS.items()
+        for batch in subject.batches[device.type][: 1 if quick else None]
+    ]
     rows = []
-    for name, batch in track(
-        [(name, batch) for name in MODELS for batch in sizes], "measuring", transient=True
-    ):
-        config, few = MODELS[name]
+    for name, batch in track(pairs, "measuring", transient=True):
+        config, few, sizes = MODELS[name]
         most = max(1, few // 4 if quick else few) if device.type == "cpu" else None
         batches = ShuffledImages(pixels, labels, batch, most)
-        compiled = device.type == "cuda" and batch == sizes[-1] and not quick
-        seen = measure(config, batches, peers, device, 3 if quick else 7, compiled)
+        compiled = device.type == "cuda" and batch == sizes["cuda"][-1] and not quick
+        rounds = 3 if quick else ROUNDS[device.type]
+        seen = measure(config, batches, peers, device, rounds, compiled)
         rows.append({"model": name, "batch": batch, "images": batch * len(batches), **seen})
 
     table = Table(title=f"training, images a second: {arithmetic_name(device)}, {device}")
@@ -120,8 +137,9 @@ def measure(
     ours = {OURS: ViT(config), OURS_PLAIN: ViT(config)}
     models = {**ours, **{name: peer(config) for name, peer in peers.items()}}
     if compiled:
-        both = {OURS: ViT(config), **{who: build(config) for who, build in peers.items()}}
-        models |= {f"{who}, compiled": model for who, model in both.items()}
+        models[f"{OURS}, compiled"] = ViT(config)
+        if TRANSFORMERS in peers:
+            models[f"{TRANSFORMERS}, compiled"] = peers[TRANSFORMERS](config)
     parameters = {name: count(model) for name, model in models.items()}
     contenders: dict[str, Callable[[], None]] = {}
     with TemporaryDirectory(prefix="regard-bench-") as folder:
@@ -398,7 +416,7 @@ class EncoderViT(nn.Module):
 
 
 PEERS = {
-    "transformers": Sought(find_transformers, "pip install transformers"),
+    TRANSFORMERS: Sought(find_transformers, "pip install transformers"),
     "vit-pytorch": Sought(find_vit_pytorch, "pip install --no-deps vit-pytorch einops"),
     ENCODER: Sought(find_torch, "pip install torch"),
 }

@@ -156,7 +156,7 @@ class ImageBatches:
         groups = [order[at * self.batch :][: self.batch] for at in range(start, len(self))]
         # On the device once an epoch, for a copy a batch would keep it waiting.
         chosen = torch.from_numpy(order).to(self.device).split(self.batch)[start : len(self)]
-        seeds = (batch_seed(self.seed, number, at) for at in range(start, len(self)))
+        seeds = batch_seeds(self.seed, number, len(self))[start:]
         images = self.taken(groups) if self.pixels is None else (self.pixels[it] for it in chosen)
         for pixels, rows, seed in zip(images, chosen, seeds, strict=True):
             yield ImageBatch(pixels, self.labels[rows], seed)
@@ -177,9 +177,10 @@ class ImageBatches:
                 ahead += islice(waiting, 1)
 
 
-def batch_seed(seed: int, epoch: int, batch: int) -> int:
-    """A seed for the random numbers of one batch, the same however the run came to it."""
-    return int(np.random.SeedSequence([seed, epoch, batch]).generate_state(1, np.uint64)[0] >> 1)
+def batch_seeds(seed: int, epoch: int, count: int) -> list[int]:
+    """A seed for the random numbers of each batch, the same however a run came to it."""
+    states = np.random.SeedSequence([seed, epoch]).generate_state(count, np.uint64)
+    return (states >> np.uint64(1)).tolist()
 
 
 def resident(images: Images, device: torch.device) -> UInt8[Tensor, "n k y x"] | None:
