@@ -16,6 +16,7 @@ import toy_run
 from regard.errors import UserError
 from regard.runs import RunFolder
 from regard.train.config import OptimiserConfig, ScheduleConfig, TrainConfig
+from regard.train.estimate import estimate
 from regard.train.loop import Progress, train
 
 
@@ -208,3 +209,14 @@ def test_a_folder_in_use_is_refused_and_a_finished_run_has_nothing_left_to_do(tm
 def test_impossible_settings_are_named(fields, words):
     with pytest.raises(ValueError, match=words):
         TrainConfig(**fields)
+
+
+@pytest.mark.parametrize("compile", ["auto", "on", "off"])
+def test_an_estimate_leaves_the_model_as_it_was_and_compiles_on_a_cpu_only_when_asked(compile):
+    net, before = toy_run.model(), toy_run.model()
+    config = replace(toy_run.CONFIG, compile=compile, epochs=10**6)
+    of = estimate(net, toy_run.Points(), toy_run.objective, config, measured=7)
+    assert same(net, before)
+    assert of.seconds > 0 and of.compile is (compile == "on") and not of.capture
+    longer = estimate(net, toy_run.Points(), toy_run.objective, config, measured=10**9)
+    assert longer.seconds > 10 * of.seconds

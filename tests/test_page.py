@@ -32,7 +32,7 @@ from regard.look.document import (
 
 HOSTILE = "</script><img src=x onerror='window.harmed=1'><script>window.harmed=1</script>\u2028&\"'"
 VIEWS = ["facts", "figures", "curves", "confusion", "classes", "calibration"]
-VIEWS += ["attention", "lines", "table"]
+VIEWS += ["attention", "lines", "table", "captions"]
 
 
 def maps(layers, heads, rows, columns, seed=0):
@@ -55,6 +55,20 @@ def item(number, layers=3, each=2, rows=4, columns=4, **changes):
         "heads": packed(heads),
         "rollout": packed(heads.mean((0, 1))),
         **changes,
+    }
+
+
+def caption_item(number, name):
+    return {
+        "name": f"image {number}",
+        "image": item(number)["image"],
+        "words": ["a", name, "."],
+        "references": [name],
+        "note": name,
+        "grid": [4, 4],
+        "heads": ["mean", name],
+        "maps": packed(maps(2, 3, 4, 4, number)),
+        "boxes": [{"word": 1, "box": [0, 0, 0.5, 0.5]}],
     }
 
 
@@ -127,6 +141,7 @@ def report(name="cat", epochs=12, classes=10, items=3, runs=2):
             "error": {"value": 0.07, "low": 0.05, "high": 0.1},
         },
         "attention": {"items": [item(number) for number in range(items)]},
+        "captions": {"items": [caption_item(number, name) for number in range(items)]},
         "lines": {
             "x": {"name": "share removed", "values": [0, 0.5, 1], "unit": "%"},
             "y": {"name": "probability", "unit": "%"},
@@ -536,7 +551,7 @@ def test_opacity_colours_and_scale_change_the_picture_and_keep_the_focus(opened)
     assert fills(page) != looks[0]
     page.focus("input[type=range]")
     page.press("ArrowRight")
-    assert page.each(".picture .map", "e.getAttribute('opacity')") == ["0.65"]
+    assert page.each(".attention .picture .map", "e.getAttribute('opacity')") == ["0.65"]
     assert page.evaluate("document.activeElement.type") == "range"
 
 
@@ -761,6 +776,7 @@ def test_figures_and_calibration_say_their_intervals(opened):
         ("attention", {"items": []}, "There is no image to show."),
         ("lines", {"x": {"name": "x", "values": []}, "y": {}, "series": []}, "no points to draw"),
         ("table", {"columns": ["a"], "rows": []}, "The table has no rows."),
+        ("captions", {"items": []}, "There is no caption to show."),
         *((view, {}, " ") for view in VIEWS),
     ],
 )
@@ -859,4 +875,4 @@ def test_everything_that_acts_can_be_reached_and_has_a_name(opened):
     assert all(page.each(f"{acting}, [tabindex]", f"Boolean({name})"))
     assert set(page.each(f":is({acting}):not([role=radio])", "e.tabIndex")) == {0}
     stops = page.each("[role=radiogroup]", "e.querySelectorAll('[tabindex=\"0\"]').length")
-    assert stops == [1, 1], "one stop for each group; the arrow keys go on from there"
+    assert stops == [1, 1, 1, 1], "one stop for each group; the arrow keys go on from there"

@@ -35,6 +35,7 @@ from regard.train.loop import Diverged, Progress, Report, steps_of, train
 # What may be said anew when a run goes on: none of it changes the steps already made.
 MAY_CHANGE = {
     *("train.epochs", "train.patience", "train.save_seconds", "train.capture"),
+    "train.compile",
     *("train.clip", "train.optimiser.rate", "train.optimiser.matrix_rate"),
 }
 
@@ -193,19 +194,19 @@ class Session:
         batches = task.batches(config, data, device)
         objective = task.objective(config, data.facts)
         epochs = config.train.epochs
-        steps, capture = steps_of(config.train, len(batches)), False
+        steps = steps_of(config.train, len(batches))
         left = max(0.0, 1 - self.done / steps)
+        how = replace(config.train, capture="off", compile="off")
         if left:
             of = estimate(model, batches, objective, config.train, measured=task.measured(data))
-            capture = of.capture
-            held = f", {of.bytes / 1e9:.1f} GB" if of.bytes else ""
-            how = (
-                ", steps recorded and replayed" * capture
-                + ", and to compile" * config.train.compile
+            how = replace(
+                how, **{name: "on" for name in ("capture", "compile") if getattr(of, name)}
             )
+            held = f", {of.bytes / 1e9:.1f} GB" if of.bytes else ""
             self.say(
                 f"{epochs} epochs of {len(batches):,} batches: "
-                f"about {duration(left * of.seconds)}{' more' * bool(self.done)}{held}{how}"
+                f"about {duration(left * of.seconds)}{' more' * bool(self.done)}{held}"
+                f"{', steps recorded and replayed' * of.capture}{', compiled first' * of.compile}"
             )
         if not resume:
             self.begun(out, root, data, device)
@@ -227,7 +228,7 @@ class Session:
                 batches,
                 objective,
                 task.measure(config, data, device),
-                replace(config.train, capture="on" if capture else "off"),
+                how,
                 self.folder,
                 resume=resume,
                 report=both(shown, noted),

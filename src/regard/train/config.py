@@ -73,8 +73,8 @@ class TrainConfig:
     """Epochs without a better validation figure before stopping; 0 never stops early."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of the forward pass; auto takes bfloat16 on a GPU that has it."""
-    compile: bool = False
-    """Whether torch compiles the model: faster on a GPU after a minute, slower on most CPUs."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Whether torch compiles the model; auto: on a GPU, for runs long enough to earn it back."""
     capture: Literal["auto", "on", "off"] = "auto"
     """Whether a GPU records steps and replays them, to the same result; auto: if over 5% faster."""
     deterministic: bool = False

@@ -92,7 +92,7 @@ def train(
                 trainer.load()
             if run.latest_state() is None:  # so that there always is one to go on from
                 trainer.save()
-            if config.compile and model._compiled_call_impl is None:
+            if config.compile == "on" and model._compiled_call_impl is None:
                 model.compile()  # in place: the names of the weights stay
             return trainer.go()
 
