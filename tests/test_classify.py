@@ -18,7 +18,7 @@ from regard.data.catalogue import read_images
 from regard.data.images import ArrayImages, FileImages, Split
 from regard.errors import UserError
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.classify.data import Facts, ImageBatches, batch_seeds, read, statistics
+from regard.tasks.classify.data import Facts, ImageBatches, read
 from regard.tasks.classify.learning import (
     loss_of,
     measure,
@@ -27,6 +27,7 @@ from regard.tasks.classify.learning import (
     training_sample,
 )
 from regard.tasks.classify.task import CLASSIFY, settle
+from regard.tasks.pixels import batch_seeds, statistics
 from regard.train.config import TrainConfig
 
 CPU = torch.device("cpu")
@@ -218,10 +219,10 @@ def test_look_writes_a_page_and_a_picture(run, tmp_path, capsys):
 
 
 def test_the_maps_shown_are_those_of_the_pass(run):
-    from regard.tasks.classify.answers import open_pictures
+    from regard.tasks.classify.answers import opened
     from regard.tasks.classify.views import maps_of, prepared
 
-    pictures = open_pictures(run.trained, ["test:0", "test:1"], lambda: run.data)
+    pictures = opened(run.trained, ["test:0", "test:1"], lambda: run.data)
     maps = maps_of(run.trained, pictures)
     with torch.no_grad(), rg.watch(run.model) as seen:
         run.model(prepared(run.trained, pictures))

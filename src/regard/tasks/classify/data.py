@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, UInt8
+from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from regard.data.augment import ImageBatch
 from regard.data.catalogue import read_images
-from regard.data.images import ArrayImages, Channels, Images, ImageSet, Pixels, Split
+from regard.data.images import ArrayImages, Channels, ImageSet, Split
 from regard.data.store import at_size
 from regard.errors import UserError
 from regard.tasks.classify.config import ClassifyConfig
+from regard.tasks.pixels import ImageFacts, batch_seeds, resident, statistics
 
 AHEAD = 4  # batches decoded before they are needed, where files are read anew each time
-SHARE = 4  # data are kept on a GPU when they take at most one part in so many of what is free
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class Facts(ImageFacts):
     """What a run must know of its data to be used without them."""
 
-    data: str
-    digest: str
     classes: tuple[str, ...]
-    size: int
-    channels: int
-    mean: tuple[float, ...]  # of the training pixels, 0 … 1, by channel
-    deviation: tuple[float, ...]
-    images: tuple[int, int, int]  # in train, validation and test
-    skipped: tuple[str, ...] = ()
-
-    def normalised(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b k y x"]:
-        """Pixels in 0 … 1 as the model wants them: with mean 0 and deviation 1 by channel."""
-        mean, deviation = scale_of(self, images.device)
-        return (images - mean) / deviation
-
-    def inputs(self, pixels: UInt8[Tensor, "b k y x"]) -> Float[Tensor, "b k y x"]:
-        """Pixels as they were read, as the model wants them."""
-        return self.normalised(pixels.float() / 255)
-
-
-@lru_cache(maxsize=8)
-def scale_of(facts: Facts, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Mean and deviation, on the device once and not at every step."""
-    mean, deviation = torch.tensor([facts.mean, facts.deviation], device=device)
-    return mean.view(1, -1, 1, 1), deviation.view(1, -1, 1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,22 +92,6 @@ def own_channels(images: ImageSet) -> Channels:
     return 1 if isinstance(pixels, ArrayImages) and pixels.pixels.shape[1] == 1 else 3
 
 
-def statistics(images: Images, most: int = 50_000) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of the pixels by channel, over at most so many images, evenly chosen."""
-    rows = np.arange(0, len(images), max(1, -(-len(images) // most)))
-    counts = np.zeros((images[0].shape[0], 256), np.int64)
-    for start in range(0, len(rows), 1024):
-        pixels = images.take(rows[start : start + 1024])
-        for channel in range(len(counts)):
-            counts[channel] += np.bincount(pixels[:, channel].reshape(-1), minlength=256)
-    values, shares = np.arange(256) / 255, counts / counts.sum(1, keepdims=True)
-    mean = shares @ values
-    deviation = np.sqrt(np.maximum(shares @ values**2 - mean**2, 0))
-    # A channel that never changes says nothing, and must not be divided by 0.
-    deviation = np.where(deviation < 1e-4, 1.0, deviation)
-    return tuple(map(float, mean)), tuple(map(float, deviation))
-
-
 class ImageBatches:
     """Training images in an order that seed and epoch decide.
 
@@ -175,36 +133,3 @@ class ImageBatches:
             while ahead:
                 yield ahead.pop(0).result().to(self.device, non_blocking=True)
                 ahead += islice(waiting, 1)
-
-
-def batch_seeds(seed: int, epoch: int, count: int) -> list[int]:
-    """A seed for the random numbers of each batch, the same however a run came to it."""
-    states = np.random.SeedSequence([seed, epoch]).generate_state(count, np.uint64)
-    return (states >> np.uint64(1)).tolist()
-
-
-def resident(images: Images, device: torch.device) -> UInt8[Tensor, "n k y x"] | None:
-    """All images as one tensor on the device, or None where they do not fit or are not decoded."""
-    if not isinstance(images, ArrayImages):
-        return None
-    if device.type == "cpu":
-        return shared(images.pixels)
-    if device.type == "cuda" and images.pixels.nbytes > torch.cuda.mem_get_info(device)[0] / SHARE:
-        return None
-    return shared(images.pixels).to(device)
-
-
-def placed(images: Images, device: torch.device) -> Callable[[slice], UInt8[Tensor, "b k y x"]]:
-    """A function from rows to their pixels on the device, where they lie already if they fit."""
-    held = resident(images, device)
-    if held is not None:
-        return lambda rows: held[rows]
-    return lambda rows: shared(images.take(np.arange(rows.start, rows.stop))).to(device)
-
-
-def shared(pixels: Pixels) -> UInt8[Tensor, "n k y x"]:
-    """An array as a tensor without a copy; pages of a mapped file are read when first used."""
-    with warnings.catch_warnings():
-        # torch warns that such an array must not be written to; nothing here does.
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-        return torch.from_numpy(np.asarray(pixels))

@@ -13,8 +13,9 @@ from regard.attention import watch
 from regard.look.figures import attention_over_images
 from regard.look.maps import image_maps
 from regard.model.vit import ViT
-from regard.tasks.classify.answers import Picture, predict
+from regard.tasks.classify.answers import predict
 from regard.tasks.classify.views import prepared
+from regard.tasks.pictures import Picture
 from regard.tasks.run import Run, train
 
 CLOSE = 1e-5  # of the largest entry read: what float32 leaves between two ways to compute

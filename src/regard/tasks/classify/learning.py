@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from regard.data.augment import Augment, ImageBatch, Mixed
 from regard.data.images import Split
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.classify.data import ClassifyData, Facts, placed
+from regard.tasks.classify.data import ClassifyData, Facts
+from regard.tasks.pixels import placed
 from regard.train.loop import Measure
 from regard.train.step import Objective
 

@@ -10,7 +10,7 @@ from regard.errors import UserError
 from regard.evaluate.classification import Assessment, summary
 from regard.model.config import ViTConfig
 from regard.model.vit import ViT
-from regard.tasks.classify.answers import open_pictures, predict
+from regard.tasks.classify.answers import opened, predict
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.data import ClassifyData, Facts, ImageBatches, read
 from regard.tasks.classify.learning import measure, measured, objective
@@ -53,7 +53,7 @@ CLASSIFY: Task[ClassifyConfig, ClassifyData, Facts] = Task(
     judge=judge,
     summary=lambda judged, split: f"{split}\n{summary(judged)}",
     revive=Assessment.from_values,
-    open=open_pictures,
+    open=opened,
     predict=predict,
     look=look,
     views=views,

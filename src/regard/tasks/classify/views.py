@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.images import SPLITS, Split
@@ -20,9 +20,11 @@ from regard.look.document import Document, Section, packed, png_uri
 from regard.look.faithfulness import Faithfulness, faithfulness
 from regard.look.maps import ImageMaps, image_maps
 from regard.model.vit import ViT
-from regard.tasks.classify.answers import Classifier, Picture, predict
-from regard.tasks.classify.data import ClassifyData, shared
+from regard.tasks.classify.answers import Classifier, predict
+from regard.tasks.classify.data import ClassifyData
 from regard.tasks.classify.learning import scorer
+from regard.tasks.pictures import Picture
+from regard.tasks.pixels import shared
 from regard.tasks.session import parameters
 from regard.tasks.task import Looked
 
@@ -147,7 +149,7 @@ def attention_items(trained: Classifier, pictures: Sequence[Picture]) -> list[di
     maps, answers = maps_of(trained, pictures), predict(trained, pictures)
     items = []
     for at, (picture, answer) in enumerate(zip(pictures, answers, strict=True)):
-        image = shown(picture)
+        image = picture.shown()
         first = list(zip(answer.classes, answer.shares, strict=True))[:5]
         items.append(
             {
@@ -174,12 +176,6 @@ def maps_of(trained: Classifier, pictures: Sequence[Picture]) -> ImageMaps:
 def prepared(trained: Classifier, pictures: Sequence[Picture]) -> Float[Tensor, "b k y x"]:
     pixels = np.stack([picture.pixels for picture in pictures])
     return trained.facts.inputs(shared(pixels).to(trained.device))
-
-
-def shown(picture: Picture) -> UInt8[np.ndarray, "y x *c"]:
-    """The pixels as they are painted: (y x) or (y x c)."""
-    pixels = picture.pixels.transpose(1, 2, 0)
-    return pixels[..., 0] if pixels.shape[2] == 1 else pixels
 
 
 def measure_faithfulness(trained: Classifier, data: ClassifyData, split: str) -> Faithfulness:
@@ -277,7 +273,7 @@ def look(
                 "name one, or write them all to an .html"
             )
         maps, (answer,) = maps_of(trained, pictures), predict(trained, pictures)
-        image = shown(pictures[0])
+        image = pictures[0].shown()
         attention_figure(
             image if image.ndim == 3 else np.repeat(image[..., None], 3, 2),
             maps.heads[0],
