@@ -62,6 +62,21 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
             "regard.tasks.classify.task:CLASSIFY",
             "regard.tasks.classify.demo:demo",
         ),
+        "caption": Entry(
+            "say what images show, and which words looked where: drawn scenes, Flickr8k, your own",
+            {
+                "train": (
+                    "regard train caption",
+                    "regard train caption --data photos/ --encoder imagenet",
+                    "regard train caption --recipe flickr8k",
+                ),
+                "evaluate": ("regard evaluate runs/caption-scenes-001",),
+                "predict": ("regard predict runs/caption-scenes-001 photo.png",),
+                "look": ("regard look runs/caption-scenes-001 photo.png --out look.html",),
+            },
+            "regard.tasks.caption.config:CaptionConfig",
+            "regard.tasks.caption.task:CAPTION",
+        ),
     }
 )
 

@@ -1,0 +1,1 @@
+"""Say what images show: an encoder that sees, a decoder that writes, and where it looked."""

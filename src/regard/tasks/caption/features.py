@@ -1,0 +1,124 @@
+"""What a frozen ImageNet encoder sees, computed once for each image and kept on disk.
+
+Training a decoder on kept features costs no convolutions at all. The file is named by a digest
+of the images and of the encoder, and written beside its place until it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float16, Int64
+from torch import Tensor
+
+from regard.data.images import Images
+from regard.folders import cache_folder
+from regard.model.efficientnet import DIGEST, EfficientNet, load_pretrained
+from regard.progress import progress
+from regard.tasks.pixels import placed
+
+SIZE = 224  # pixels: what the weights were trained with
+AT_ONCE = {"cpu": 4, "cuda": 256}  # a CPU's caches hold few images
+
+Features = Float16[np.ndarray, "n m width"]
+
+
+@dataclass(frozen=True, eq=False)
+class KeptFeatures:
+    """The features of every image of a split, and of its mirror image where that is asked for."""
+
+    plain: Features
+    mirrored: Features | None
+
+    def take(
+        self, rows: Int64[np.ndarray, "b"], flipped: Bool[np.ndarray, "b"], device: torch.device
+    ) -> Float[Tensor, "b m width"]:
+        found = np.asarray(self.plain[rows])
+        if self.mirrored is not None:
+            found = np.where(flipped[:, None, None], np.asarray(self.mirrored[rows]), found)
+        return torch.from_numpy(found).to(device, non_blocking=True)
+
+
+@lru_cache(maxsize=1)
+def frozen_encoder() -> EfficientNet:
+    return load_pretrained().fused().eval()
+
+
+def grid() -> tuple[int, int]:
+    """Rows and columns of the features of an image."""
+    return EfficientNet().grid(SIZE, SIZE)
+
+
+def width() -> int:
+    return EfficientNet().width()
+
+
+def imagenet_inputs(images: Float[Tensor, "b 3 y x"]) -> Float[Tensor, "b 3 y x"]:
+    """Pixels in 0 … 1 as the numbers that the weights were trained with."""
+    return (images * 255 - 127) / 128
+
+
+def kept_features(images: Images, device: torch.device, *, mirrored: bool) -> KeptFeatures:
+    """From the cache where they are there, else computed and put there."""
+    plain = kept(images, device, False)
+    return KeptFeatures(plain, kept(images, device, True) if mirrored else None)
+
+
+def kept(images: Images, device: torch.device, mirrored: bool) -> Features:
+    said = f"{DIGEST} {SIZE} {mirrored} {images.digest()}"
+    folder = cache_folder() / "features"
+    path = folder / f"{hashlib.sha256(said.encode()).hexdigest()[:32]}.npy"
+    shape = (len(images), grid()[0] * grid()[1], width())
+    found = read(path, shape)
+    if found is not None:
+        return found
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        number, draft = tempfile.mkstemp(dir=folder, suffix=".draft")
+        os.close(number)
+        try:
+            out = np.lib.format.open_memmap(draft, mode="w+", dtype=np.float16, shape=shape)
+            compute(images, device, mirrored, out)
+            out.flush()
+            del out
+            os.replace(draft, path)
+        finally:
+            Path(draft).unlink(missing_ok=True)
+        found = read(path, shape)
+        if found is not None:
+            return found
+    except OSError:
+        pass  # read-only or full: they are computed all the same, only not kept
+    memory = np.empty(shape, np.float16)
+    compute(images, device, mirrored, memory)
+    return memory
+
+
+def read(path: Path, shape: tuple[int, ...]) -> Features | None:
+    """What is kept, or None if it is not there or not whole."""
+    try:
+        found = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError):
+        return None
+    return found if found.shape == shape and found.dtype == np.float16 else None
+
+
+@torch.no_grad()
+def compute(images: Images, device: torch.device, mirrored: bool, out: Features) -> None:
+    net, pixels = frozen_encoder().to(device), placed(images, device)
+    at_once = AT_ONCE.get(device.type, 16)
+    words = "seeing images" + " mirrored" * mirrored
+    with progress(words, len(images)) as advance:
+        for start in range(0, len(images), at_once):
+            stop = min(start + at_once, len(images))
+            some = pixels(slice(start, stop)).float() / 255
+            seen = net.features(imagenet_inputs(some.flip(-1) if mirrored else some))
+            out[start:stop] = seen.cpu().numpy().astype(np.float16)
+            advance(stop - start)

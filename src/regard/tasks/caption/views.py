@@ -1,0 +1,211 @@
+"""What a report shows of a captioner, and where it looked when it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.data.embedded.scenes import scene
+from regard.errors import UserError
+from regard.evaluate.bootstrap import Interval
+from regard.evaluate.captions import best, worst
+from regard.evaluate.grounding import Grounding, Head, scene_targets
+from regard.look.caption_figure import caption_figure
+from regard.look.document import Document, Section, packed, png_uri
+from regard.tasks.caption.answers import seen_of, written
+from regard.tasks.caption.data import CaptionData, part_of
+from regard.tasks.caption.judging import CaptionWriter, Judgement, captioner
+from regard.tasks.caption.learning import truths
+from regard.tasks.caption.writing import Written, maps_of
+from regard.tasks.pictures import Picture
+from regard.tasks.task import Looked
+
+SHOWN = 12  # of the best, and of the worst
+MAP_WORDS = (
+    "Point at a word, or move with the arrow keys, to see where the decoder looked when it wrote "
+    "it. Maps are recomputed from the queries and keys of the same words; the mean is over all "
+    "layers and heads."
+)
+
+
+def views(
+    trained: CaptionWriter, data: CaptionData, split: str, judged: Judgement
+) -> list[Section]:
+    """The sections of a report that only a captioner has."""
+    sections: list[Section] = [
+        {
+            "view": "figures",
+            "title": f"On {split}",
+            "words": f"{judged.scores.count:,} images of {split}; 95% intervals over the choice "
+            "of images. METEOR-lite is not METEOR, and lies about a point below it.",
+            "data": {"items": headline(judged)},
+        }
+    ]
+    if judged.grounding is not None:
+        sections.append(grounding_section(judged.grounding))
+    for title, rows in gallery(judged, split).items():
+        if len(rows):
+            sections.append(
+                {
+                    "view": "captions",
+                    "title": title,
+                    "words": MAP_WORDS,
+                    "data": {"items": items_of(trained, data, split, judged, rows)},
+                }
+            )
+    return sections
+
+
+def gallery(judged: Judgement, split: str) -> dict[str, Sequence[int]]:
+    """Which captions to show: of scenes false ones and true ones, else the best and the worst."""
+    if judged.truth is None:
+        return {
+            "Best captions": [int(row) for row in best(judged.scores, SHOWN)],
+            "Worst captions": [int(row) for row in worst(judged.scores, SHOWN)],
+        }
+    right = truths(judged.captions, split)
+    return {
+        "Captions that are not true": [int(row) for row in np.flatnonzero(right == 0)[:SHOWN]],
+        "Captions that are true": [int(row) for row in np.flatnonzero(right == 1)[:SHOWN]],
+    }
+
+
+def headline(judged: Judgement) -> list[dict[str, Any]]:
+    def item(name: str, interval: Interval, unit: str = "%") -> dict[str, Any]:
+        return {"name": name, "unit": unit, **interval._asdict()}
+
+    items = [] if judged.truth is None else [item("true of the scene", judged.truth)]
+    items += [
+        item(name, interval, "" if name == "CIDEr-D" else "%")
+        for name, interval in judged.scores.figures.items()
+    ]
+    return items
+
+
+def grounding_section(found: Grounding) -> Section:
+    aims = {"attention": found.attention, "uniform": found.uniform, "shuffled": found.shuffled}
+    return {
+        "view": "figures",
+        "title": "Did it look at what it named?",
+        "words": f"{found.words:,} words that name one thing, in {found.captions:,} captions; "
+        f"{found.head}, chosen on validation. Pointing: the patch that was read most lies in the "
+        "thing's box. Inside: the share of attention in the box. Beside it, attention that is "
+        "spread evenly, and that of another word.",
+        "data": {
+            "items": [
+                {"name": f"{what}, {name}", "unit": "%", **getattr(aim, key)._asdict()}
+                for what, key in (("pointing", "pointing"), ("inside", "mass"))
+                for name, aim in aims.items()
+            ]
+        },
+    }
+
+
+def items_of(
+    trained: CaptionWriter,
+    data: CaptionData,
+    split: str,
+    judged: Judgement,
+    rows: Sequence[int],
+) -> list[dict[str, Any]]:
+    part = part_of(data, split)
+    pictures = [Picture(f"{split}:{row}", np.asarray(part.images[row])) for row in rows]
+    notes = [f"CIDEr-D {judged.scores.per_image['CIDEr-D'][row]:.2f}" for row in rows]
+    head = None if judged.grounding is None else judged.grounding.head
+    items = caption_items(trained, pictures, notes=notes, chosen=head)
+    for item, row in zip(items, rows, strict=True):
+        item["references"] = list(part.captions[row])
+        if data.drawn:
+            item["boxes"] = boxes_of(item["words"], split, row)
+    return items
+
+
+def boxes_of(words: Sequence[str], split: str, row: int) -> list[dict[str, Any]]:
+    """The box of the thing that each word names, where it names one."""
+    targets = scene_targets(" ".join(words), scene(row, split), words)
+    return [{"word": word, "box": list(box)} for word, box in targets]
+
+
+def caption_items(
+    trained: CaptionWriter,
+    pictures: Sequence[Picture],
+    *,
+    notes: Sequence[str] = (),
+    chosen: Head | None = None,
+) -> list[dict[str, Any]]:
+    """What the view named captions shows of each picture."""
+    if not pictures:
+        return []
+    seen = seen_of(trained, pictures)
+    texts = written(trained, seen)
+    maps = maps_of(captioner(trained), seen, texts, trained.config, trained.facts)
+    items = []
+    for at, (picture, text) in enumerate(zip(pictures, texts, strict=True)):
+        names, every = with_means(trained, maps[at], chosen)
+        items.append(
+            {
+                "name": picture.name,
+                "image": png_uri(picture.shown()),
+                "words": list(text.entries),
+                "references": [] if picture.truth is None else [picture.truth],
+                "note": notes[at] if notes else None,
+                "grid": list(every.shape[-2:]),
+                "heads": names,
+                "maps": packed(every),
+            }
+        )
+    return items
+
+
+def with_means(
+    trained: CaptionWriter,
+    maps: Float[np.ndarray, "heads words rows columns"],
+    chosen: Head | None,
+) -> tuple[list[str], Float[np.ndarray, "views words rows columns"]]:
+    """The head that points best first, if it is known; then the mean; then every head."""
+    layers = len(captioner(trained).decoder)
+    heads = len(maps) // layers
+    names = [f"layer {at // heads + 1}, head {at % heads + 1}" for at in range(len(maps))]
+    views, first = [maps.mean(0)], ["mean of all"]
+    if chosen is not None:
+        views.insert(0, maps[chosen.among(len(maps), layers)].mean(0))
+        first.insert(0, f"{chosen}, which points best")
+    return [*first, *names], np.concatenate([np.stack(views), maps])
+
+
+def look(
+    trained: CaptionWriter, pictures: Sequence[Picture], data: Callable[[], CaptionData]
+) -> Looked:
+    """The caption of each picture, and where the model looked at every word of it."""
+    if not pictures:
+        raise UserError("there is no image to look at")
+    document: Document = {
+        "title": "Where it looked, word by word",
+        "subtitle": ", ".join(picture.name for picture in pictures[:3])
+        + ("" if len(pictures) <= 3 else f" and {len(pictures) - 3} more"),
+        "sections": [
+            {
+                "view": "captions",
+                "title": "Captions",
+                "words": MAP_WORDS,
+                "data": {"items": caption_items(trained, pictures)},
+            }
+        ],
+    }
+
+    def draw(path: Path) -> None:
+        if len(pictures) > 1:
+            raise UserError(
+                f"{path} holds one image, and {len(pictures)} were given; "
+                "name one, or write them all to an .html"
+            )
+        seen = seen_of(trained, pictures)
+        texts: list[Written] = written(trained, seen)
+        (maps,) = maps_of(captioner(trained), seen, texts, trained.config, trained.facts)
+        caption_figure(pictures[0].shown(), texts[0].entries, maps, path, caption=pictures[0].name)
+
+    return Looked(document, draw)

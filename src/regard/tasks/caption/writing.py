@@ -1,0 +1,97 @@
+"""Captions as a model writes them: the words, how sure it was, and where it looked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+from torch import Tensor
+
+from regard.evaluate.generate import Rules, beam_search, greedy
+from regard.look.caption_maps import caption_maps
+from regard.model.captioner import Captioner
+from regard.tasks.caption.config import CaptionConfig, WritingConfig
+from regard.tasks.caption.data import Facts, Source
+from regard.tasks.caption.features import grid as kept_grid
+
+AT_ONCE = 128  # images that are written about together
+
+
+@dataclass(frozen=True)
+class Written:
+    """A caption: its words as numbers and as entries of the vocabulary, and the whole text."""
+
+    numbers: tuple[int, ...]
+    entries: tuple[str, ...]
+    text: str
+    score: float  # its log-probability; divided by a power of its length, if beams were used
+
+
+def rules_of(facts: Facts, config: WritingConfig) -> Rules:
+    """How captions begin and end. An unknown word is no word to write."""
+    words = facts.words
+    never = [words.padding, words.start]
+    if "unknown" in words.specials:
+        never.append(words.special("unknown"))
+    return Rules(
+        begin=words.start,
+        end=words.end,
+        longest=facts.longest + 1,
+        no_repeat=config.no_repeat,
+        never=tuple(never),
+    )
+
+
+@torch.no_grad()
+def write(model: Captioner, seen: Tensor, facts: Facts, config: WritingConfig) -> list[Written]:
+    """One caption for each image, or for the features of each."""
+    rules = rules_of(facts, config)
+    if config.beams > 1:
+        out = beam_search(model, seen, rules, beams=config.beams, length_penalty=config.penalty)
+    else:
+        out = greedy(model, seen, rules)
+    words = facts.words
+    return [
+        Written(
+            tuple(numbers),
+            tuple(words.entry(number) for number in numbers),
+            words.decode(numbers),
+            score,
+        )
+        for numbers, score in zip(out.words, out.scores, strict=True)
+    ]
+
+
+def write_all(
+    model: Captioner, source: Source, count: int, facts: Facts, config: WritingConfig
+) -> list[Written]:
+    """A caption for each of the first `count` images of a source, in order."""
+    found: list[Written] = []
+    for start in range(0, count, AT_ONCE):
+        found += write(model, source(slice(start, min(start + AT_ONCE, count))), facts, config)
+    return found
+
+
+def grid_of(config: CaptionConfig) -> tuple[int, int]:
+    """Rows and columns of the patches that the decoder reads."""
+    return config.model.encoder.grid if config.model.context_width is None else kept_grid()
+
+
+@torch.no_grad()
+def maps_of(
+    model: Captioner, seen: Tensor, texts: Sequence[Written], config: CaptionConfig, facts: Facts
+) -> list[Float32[np.ndarray, "heads words rows columns"]]:
+    """Where each head of each layer looked when it wrote each word, as shares of the image.
+
+    What a class token was given is left out, and the rest made whole again.
+    """
+    rows, columns = grid_of(config)
+    numbers = [text.numbers for text in texts]
+    maps = caption_maps(model, model.encode(seen), numbers, begin=facts.words.start)
+    patches = maps[..., : rows * columns].flatten(1, 2).float()  # b (layers heads) n m
+    patches = patches / patches.sum(-1, keepdim=True).clamp(min=1e-12)
+    whole = patches.unflatten(-1, (rows, columns)).cpu().numpy()
+    return [each[:, : len(text.numbers)] for each, text in zip(whole, texts, strict=True)]
