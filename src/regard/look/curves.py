@@ -54,13 +54,16 @@ class Gap(NamedTuple):
 
 
 def gap(lines: Sequence[Line]) -> Gap:
-    """The accuracy in training less that in validation, at the last epoch that has both."""
+    """The deciding figure in training less that in validation, at the last epoch with both."""
+    key = deciding_key(lines) or "validation.accuracy"
+    if quantity_of(key) in SMALLER_IS_BETTER:
+        key = "validation.accuracy"
     for number, line in reversed(list(enumerate(lines, start=1))):
-        train, held_out = (value_of(line, f"{split}.accuracy") for split in ("train", "validation"))
+        train, held_out = value_of(line, f"train.{quantity_of(key)}"), value_of(line, key)
         if math.isfinite(train - held_out):
             return Gap(train, held_out, train - held_out, epoch_of(line, number))
     raise ValueError(
-        f"a gap lies between train.accuracy and validation.accuracy, and none of {len(lines)} "
+        f"a gap lies between train.{quantity_of(key)} and {key}, and none of {len(lines)} "
         "lines has both"
     )
 
@@ -333,4 +336,4 @@ def best_epoch(lines: Sequence[Line]) -> int | None:
 
 
 def in_percent(quantity: str) -> bool:
-    return quantity.endswith("accuracy") or quantity == "top5"
+    return quantity.endswith("accuracy") or quantity in ("top5", "true")

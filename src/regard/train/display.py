@@ -87,7 +87,7 @@ def few(figures: dict[str, float]) -> list[tuple[str, float]]:
 
 
 def written(name: str, x: float) -> str:
-    return f"{x:.1%}" if name.endswith("accuracy") else f"{x:.3f}"
+    return f"{x:.1%}" if name.endswith(("accuracy", ".true")) else f"{x:.3f}"
 
 
 class Pace:

@@ -4,7 +4,7 @@
  * The quantity is what follows the dot: "validation.accuracy" and "train.accuracy" share a chart.
  */
 
-const SHARES = /accuracy|top\d|precision|recall|f1|share/; // of 1, so in percent
+const SHARES = /accuracy|top\d|precision|recall|f1|share|^true$/; // of 1, so in percent
 const DOWN = /loss|error|perplexity|brier/; // better when smaller
 
 export function render(element, { runs = [] }, { html, empty, chart, colour, format }) {
