@@ -21,9 +21,9 @@ def mentions(text: str) -> list[str]:
     found = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            said = {node.value, *node.value.replace("`", " ").split()}
-            typed = "regard" in node.value
-            found += [name for name in TASKS if node.value == name or (typed and name in said)]
+            lines = [line.split() for line in node.value.replace("`", " ").splitlines()]
+            typed = {word for line in lines if "regard" in line for word in line}
+            found += [name for name in TASKS if node.value == name or name in typed]
         elif isinstance(node, ast.ImportFrom | ast.Import):
             names = [getattr(node, "module", "") or "", *(alias.name for alias in node.names)]
             found += [n for n in TASKS if any(f"tasks.{n}" in m for m in names)]

@@ -73,6 +73,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
                 "evaluate": ("regard evaluate runs/caption-scenes-001",),
                 "predict": ("regard predict runs/caption-scenes-001 photo.png",),
                 "look": ("regard look runs/caption-scenes-001 photo.png --out look.html",),
+                "compare": ("regard compare --task caption --data scenes --epochs 5 10 20",),
             },
             "regard.tasks.caption.config:CaptionConfig",
             "regard.tasks.caption.task:CAPTION",
