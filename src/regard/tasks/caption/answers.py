@@ -74,4 +74,7 @@ def seen_of(trained: CaptionWriter, pictures: Sequence[Picture]) -> Tensor:
     config, device = trained.config, trained.device
     pixels = shared(np.stack([picture.pixels for picture in pictures])).to(device)
     images = inputs_of(config, trained.facts)(pixels.float() / 255)
-    return frozen_encoder().to(device).features(images) if config.kept else images
+    if not config.kept:
+        return images
+    # Rounded as those that are kept, or a near tie between two words could go the other way.
+    return frozen_encoder().to(device).features(images).half().float()

@@ -80,6 +80,15 @@ class CaptionConfig:
             raise ValueError(
                 "mixup and cutmix show two images at once, of which no caption is true"
             )
+        if self.model.length < 3:
+            raise ValueError(
+                f"model.length={self.model.length}: a start, a word and an end are 3 places"
+            )
+        if self.encoder != IMAGENET and self.model.context_width is not None:
+            raise ValueError(
+                f"model.context_width={self.model.context_width}: features of another width come "
+                f"with encoder={IMAGENET!r} only, and encoder={self.encoder!r}"
+            )
         varied = self.augment != AugmentConfig(flip=self.augment.flip)
         if self.kept and varied:
             raise ValueError("features that are kept can be mirrored, and varied in no other way")

@@ -51,34 +51,30 @@ class CaptionData:
 
     captions: CaptionSet
     facts: Facts
+    drawn: bool = False  # whether these are scenes, of which it is known what is true
 
     @property
     def name(self) -> str:
         return self.captions.name
 
-    @property
-    def drawn(self) -> bool:
-        """Whether these are scenes, of which it is known what is true."""
-        return self.name == SCENES
-
     @cached_property
     def numbers(self) -> list[list[list[int]]]:
-        """The training captions as numbers, image by image; the too long are cut."""
-        words, longest = self.facts.words, self.facts.longest
-        return [
-            [words.encode(text)[:longest] for text in texts]
-            for texts in self.captions.train.captions
-        ]
+        """The training captions as numbers, image by image, however long."""
+        words = self.facts.words
+        return [[words.encode(text) for text in texts] for texts in self.captions.train.captions]
 
     def words(self) -> str:
         """One line: what there is."""
         train, validation, test = self.facts.images
+        size = self.facts.size
         texts = sum(map(len, self.captions.train.captions))
+        long = sum(len(text) > self.facts.longest for each in self.numbers for text in each)
+        cut = f" ({long:,} cut to their first {self.facts.longest} words)" if long else ""
         skipped = f", {len(self.facts.skipped)} left out" if self.facts.skipped else ""
         return (
-            f"{self.name}: {train:,} images to train on with {texts:,} captions, {validation:,} to "
-            f"choose by, {test:,} to test, {len(self.facts.words):,} words, {self.facts.size} × "
-            f"{self.facts.size} pixels{skipped}"
+            f"{self.name}: {train:,} images to train on with {texts:,} captions{cut}, "
+            f"{validation:,} to choose by, {test:,} to test, {len(self.facts.words):,} words, "
+            f"{size} × {size} pixels{skipped}"
         )
 
 
@@ -86,7 +82,7 @@ def read(config: CaptionConfig) -> CaptionData:
     """The images and captions a configuration names, at the size its encoder wants."""
     size = SIZE if config.encoder == IMAGENET else config.model.encoder.image
     if config.data == SCENES:
-        found = scene_set(config.scenes, size=size)
+        found = scene_set(config.scenes, size=size)  # a folder of that name is ./scenes
     else:
         found = read_captions(config.data, skip_bad=config.skip_bad)
         found = at_one_size(found, size, config.skip_bad)
@@ -113,6 +109,7 @@ def read(config: CaptionConfig) -> CaptionData:
             vocabulary=vocabulary.to_text(),
             longest=longest,
         ),
+        drawn=config.data == SCENES,
     )
 
 
@@ -174,11 +171,11 @@ class CaptionBatches:
             yield CaptionBatch(self.see(rows, mirrored[rows]), self.padded(lines), seed)
 
     def choose(self, draw: np.random.Generator) -> list[list[list[int]]]:
-        """So many captions of each image, none twice before all were taken."""
-        picked = []
+        """So many captions of each image, none twice before all were taken; the long are cut."""
+        picked, longest = [], self.data.facts.longest
         for texts in self.data.numbers:
             order = [int(at) for at in draw.permutation(len(texts))]
-            picked.append([texts[order[at % len(order)]] for at in range(self.texts)])
+            picked.append([texts[order[at % len(order)]][:longest] for at in range(self.texts)])
         return picked
 
     def group(

@@ -6,9 +6,12 @@ of the images and of the encoder, and written beside its place until it is whole
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +25,7 @@ from regard.data.images import Images
 from regard.folders import cache_folder
 from regard.model.efficientnet import DIGEST, EfficientNet, load_pretrained
 from regard.progress import progress
-from regard.tasks.pixels import placed
+from regard.tasks.pixels import SHARE, placed
 
 SIZE = 224  # pixels: what the weights were trained with
 AT_ONCE = {"cpu": 4, "cuda": 256}  # a CPU's caches hold few images
@@ -32,17 +35,23 @@ Features = Float16[np.ndarray, "n m width"]
 
 @dataclass(frozen=True, eq=False)
 class KeptFeatures:
-    """The features of every image of a split, and of its mirror image where that is asked for."""
+    """The features of every image of a split, and of its mirror image where that is asked for.
 
-    plain: Features
-    mirrored: Features | None
+    They lie on a GPU if they take little of it, and are read from the mapped file otherwise.
+    """
+
+    versions: Sequence[Features] | Sequence[Float[Tensor, "n m width"]]  # plain, then mirrored
 
     def take(
         self, rows: Int64[np.ndarray, "b"], flipped: Bool[np.ndarray, "b"], device: torch.device
     ) -> Float[Tensor, "b m width"]:
-        found = np.asarray(self.plain[rows])
-        if self.mirrored is not None:
-            found = np.where(flipped[:, None, None], np.asarray(self.mirrored[rows]), found)
+        chosen = flipped & (len(self.versions) > 1)
+        first, last = self.versions[0], self.versions[-1]
+        if isinstance(first, Tensor) and isinstance(last, Tensor):
+            at = torch.from_numpy(rows).to(device)
+            kept = torch.from_numpy(~chosen).to(device)[:, None, None]
+            return first[at].where(kept, last[at])
+        found = np.where(chosen[:, None, None], np.asarray(last[rows]), np.asarray(first[rows]))
         return torch.from_numpy(found).to(device, non_blocking=True)
 
 
@@ -67,8 +76,12 @@ def imagenet_inputs(images: Float[Tensor, "b 3 y x"]) -> Float[Tensor, "b 3 y x"
 
 def kept_features(images: Images, device: torch.device, *, mirrored: bool) -> KeptFeatures:
     """From the cache where they are there, else computed and put there."""
-    plain = kept(images, device, False)
-    return KeptFeatures(plain, kept(images, device, True) if mirrored else None)
+    arrays = [kept(images, device, flipped) for flipped in (False, True)[: 1 + mirrored]]
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        if sum(array.nbytes for array in arrays) < free / SHARE:
+            return KeptFeatures([torch.from_numpy(np.array(one)).to(device) for one in arrays])
+    return KeptFeatures(arrays)
 
 
 def kept(images: Images, device: torch.device, mirrored: bool) -> Features:
@@ -81,6 +94,9 @@ def kept(images: Images, device: torch.device, mirrored: bool) -> Features:
         return found
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # Found out now: a mapped file that outgrows its disk ends the process without a word.
+        if 2 * int(np.prod(shape)) > 0.9 * shutil.disk_usage(folder).free:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         number, draft = tempfile.mkstemp(dir=folder, suffix=".draft")
         os.close(number)
         try:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float64
 
 from regard.data.embedded.scenes import scene
-from regard.errors import UserError
 from regard.evaluate import captions as scoring
 from regard.evaluate import grounding as pointing
-from regard.evaluate.bootstrap import Interval, bootstrap_of, mean_of
+from regard.evaluate.bootstrap import Interval, bootstrap_of, mean_of, unseen
 from regard.evaluate.captions import Scores
 from regard.evaluate.grounding import Grounding, Head, Looks, choose_head, ground, scene_targets
+from regard.evaluate.ptb import words as ptb_words
 from regard.model.captioner import Captioner
 from regard.tasks.caption.config import CaptionConfig
 from regard.tasks.caption.data import CaptionData, Facts, Source, part_of, source_of
@@ -25,6 +26,7 @@ from regard.tasks.task import Trained
 
 CaptionWriter = Trained[CaptionConfig, Facts]
 LOOKED = 400  # captions of a split on which looking is measured
+WORDLESS = "wordless-as-it-is"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +39,15 @@ class Judgement:
     grounding: Grounding | None = None  # where it looked, where that is known
 
     def to_values(self) -> dict[str, Any]:
-        """The deciding figure first."""
-        deciding = {CIDER: self.scores.figures[CIDER]}
-        if self.truth is not None:
-            deciding = {TRUE: self.truth} | deciding
+        """The deciding figure first; what is by image, last."""
+        figures = {} if self.truth is None else {TRUE: self.truth}
+        figures |= {CIDER: self.scores.figures[CIDER], **self.scores.figures}
+        if self.grounding is not None:
+            for name in ("attention", "uniform", "shuffled"):
+                aim = getattr(self.grounding, name)
+                figures |= {f"pointing, {name}": aim.pointing, f"inside, {name}": aim.mass}
         return {
-            **{name: interval._asdict() for name, interval in deciding.items()},
+            **{name: interval._asdict() for name, interval in figures.items()},
             "grounding": None if self.grounding is None else self.grounding.to_values(),
             "scores": self.scores.to_values(),
             "captions": list(self.captions),
@@ -69,19 +74,34 @@ def judge(trained: CaptionWriter, data: CaptionData, split: str) -> Judgement:
     model = captioner(trained)
     said = write_all(model, source, len(part), trained.facts, trained.config.writing)
     texts = tuple(text.text for text in said)
-    try:
-        scores = scoring.assess(texts, part.captions, data.captions.train.texts())
-    except ValueError as trouble:
-        raise UserError(f"{data.name}, {split}: {trouble}") from None
+    scores = scoring.assess(texts, comparable(part.captions), data.captions.train.texts())
     if not data.drawn:
         return Judgement(texts, scores)
     right = truths(texts, split)
     return Judgement(
         texts,
         scores,
-        bootstrap_of(len(right), mean_of(right)),
+        share(right),
         looked(trained, data, split, said),
     )
+
+
+def comparable(captions: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Captions that figures can be counted on.
+
+    Published scores know no emoji: what people said with nothing else is a word that no model
+    writes, and whatever is said of that image scores 0.
+    """
+    return [texts if any(map(ptb_words, texts)) else (WORDLESS,) for texts in captions]
+
+
+def share(right: Float64[np.ndarray, "n"]) -> Interval:
+    """The share of ones; where all are alike no resample differs, and the bound is exact."""
+    found = bootstrap_of(len(right), mean_of(right))
+    if found.value in (0.0, 1.0):
+        hidden = unseen(len(right))
+        return Interval(found.value, max(0.0, found.value - hidden), min(1.0, found.value + hidden))
+    return found
 
 
 def looked(
@@ -91,10 +111,8 @@ def looked(
     head = head_of(trained, data)
     if head is None:
         return None
-    try:
-        return ground(looks_of(trained, data, split, said[:LOOKED]), head)
-    except ValueError:
-        return None  # an untrained model names nothing
+    looks = looks_of(trained, data, split, said[:LOOKED])
+    return ground(looks, head) if len(looks) > 1 else None  # an untrained model names nothing
 
 
 def head_of(trained: CaptionWriter, data: CaptionData) -> Head | None:
@@ -102,10 +120,8 @@ def head_of(trained: CaptionWriter, data: CaptionData) -> Head | None:
     source, part = source_for(trained, data, "validation"), data.captions.validation
     count = min(LOOKED, len(part))
     said = write_all(captioner(trained), source, count, trained.facts, trained.config.writing)
-    try:
-        return choose_head(looks_of(trained, data, "validation", said))
-    except ValueError:
-        return None
+    looks = looks_of(trained, data, "validation", said)
+    return choose_head(looks) if looks else None
 
 
 def looks_of(

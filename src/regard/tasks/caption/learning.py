@@ -73,9 +73,11 @@ def measure(config: CaptionConfig, data: CaptionData, device: torch.device) -> M
     CIDEr-D. Words are taken one by one, without beams, since this is done after every epoch.
     """
     parts = sample(data)
-    sources = {
-        name: source_of(config, data.facts, part.images, device) for name, part in parts.items()
+    # Features are kept by split: those of a few images alone would all be computed again.
+    images = {
+        name: data.captions[name].images if config.kept else parts[name].images for name in parts
     }
+    sources = {name: source_of(config, data.facts, images[name], device) for name in parts}
     loss = {name: losses(config, data, part, device) for name, part in parts.items()}
     judge = {name: judge_of(data, name, part) for name, part in parts.items()}
     figure = TRUE if data.drawn else CIDER

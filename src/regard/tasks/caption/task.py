@@ -26,28 +26,43 @@ from regard.tasks.caption.views import look, views
 from regard.tasks.task import Task
 from regard.train.loop import put_weights
 
+WEIGHTS = "model.safetensors"
+
 
 def settle(config: CaptionConfig, data: CaptionData) -> CaptionConfig:
     """The model as data and encoder want it: with their words and the width of their features."""
     model, count = config.model, len(data.facts.words)
     if model.words not in (CaptionerConfig().words, count):
-        raise UserError(f"model.words is {model.words}, and {data.name} has {count}")
-    encoder, width = model.encoder, model.context_width
-    if config.encoder == IMAGENET:
+        raise UserError(
+            f"model.words is {model.words}, and the vocabulary of {data.name} has {count}: leave "
+            "model.words out, or, if a run goes on, keep the vocabulary it was begun with"
+        )
+    seen_by, encoder, width = config.encoder, model.encoder, model.context_width
+    if seen_by == IMAGENET:
         width = features.width()
-    elif config.encoder != OWN:
+    elif seen_by != OWN:
         encoder = encoder_of(config)
-    where = config.data if config.data == SCENES else str(resolve(config.data).absolute())
+        seen_by = str(Path(seen_by).absolute())  # a run may be loaded from any folder
+    where = config.data
+    if where != SCENES and Path(where).exists():  # a path stays true wherever the run is used from
+        where = str(resolve(where).absolute())
     model = replace(model, words=count, encoder=encoder, context_width=width)
-    return replace(config, data=where, model=model)
+    return replace(config, data=where, encoder=seen_by, model=model)
 
 
 def encoder_of(config: CaptionConfig) -> ViTConfig:
     """The model of the run that is to be the encoder, if it sees images of the same size."""
-    folder = RunFolder.open(Path(config.encoder))
-    found = folder.config(find(folder.about().get("task", "")).load_config()).model
+    try:
+        folder = RunFolder.open(Path(config.encoder))
+    except UserError as trouble:
+        raise UserError(
+            f"{trouble}; --encoder takes {OWN}, {IMAGENET}, or the folder of a run"
+        ) from None
+    found = model_of(folder)
     if not isinstance(found, ViTConfig):
         raise UserError(f"{config.encoder} is a run of {folder.about()['task']}, which has no ViT")
+    if not (folder.path / WEIGHTS).exists():
+        raise UserError(f"{config.encoder} has no {WEIGHTS} yet: no epoch of it is over")
     if (found.image, found.channels) != (config.model.encoder.image, 3):
         raise UserError(
             f"{config.encoder} sees {found.image} × {found.image} pixels of {found.channels} "
@@ -55,6 +70,11 @@ def encoder_of(config: CaptionConfig) -> ViTConfig:
             f"{config.model.encoder.image} of 3: --model.encoder.image {found.image}"
         )
     return found
+
+
+def model_of(folder: RunFolder) -> Any:
+    """The configuration of a run's model, whatever its task is."""
+    return folder.config(find(folder.about().get("task", "")).load_config()).model
 
 
 def build(config: CaptionConfig, facts: Facts, **options: Any) -> Captioner:
@@ -71,11 +91,19 @@ def build(config: CaptionConfig, facts: Facts, **options: Any) -> Captioner:
 
 
 def begin_with(model: Captioner, run: Path) -> None:
-    """Give the encoder the weights of a run; a run that is gone has left them in ours."""
-    if not (run / "model.safetensors").exists():
-        return
-    weights = RunFolder.open(run).read_tensors("model.safetensors")
+    """Give the encoder the weights of a run.
+
+    When our own run is loaded, its weights come over them. So a run that is gone by then, or has
+    made room for another of the same name, is passed over: it was there when ours began.
+    """
     assert isinstance(model.encoder, ViT)
+    try:
+        folder = RunFolder.open(run)
+        if model_of(folder) != model.config.encoder:
+            return
+    except UserError:
+        return
+    weights = folder.read_tensors(WEIGHTS)
     kept = {name: weight for name, weight in weights.items() if not name.startswith("head.")}
     try:
         put_weights(model.encoder, kept)

@@ -20,7 +20,7 @@ from regard.tasks.caption.answers import seen_of, written
 from regard.tasks.caption.data import CaptionData, part_of
 from regard.tasks.caption.judging import CaptionWriter, Judgement, captioner
 from regard.tasks.caption.learning import truths
-from regard.tasks.caption.writing import Written, maps_of
+from regard.tasks.caption.writing import maps_of, words_shown
 from regard.tasks.pictures import Picture
 from regard.tasks.task import Looked
 
@@ -28,7 +28,7 @@ SHOWN = 12  # of the best, and of the worst
 MAP_WORDS = (
     "Point at a word, or move with the arrow keys, to see where the decoder looked when it wrote "
     "it. Maps are recomputed from the queries and keys of the same words; the mean is over all "
-    "layers and heads."
+    "layers and heads. Of a word that was written in pieces, the map is that of the first."
 )
 
 
@@ -145,12 +145,13 @@ def caption_items(
     maps = maps_of(captioner(trained), seen, texts, trained.config, trained.facts)
     items = []
     for at, (picture, text) in enumerate(zip(pictures, texts, strict=True)):
-        names, every = with_means(trained, maps[at], chosen)
+        words, places = words_shown(text, trained.facts)
+        names, every = with_means(trained, maps[at][:, places], chosen)
         items.append(
             {
                 "name": picture.name,
                 "image": png_uri(picture.shown()),
-                "words": list(text.entries),
+                "words": list(words),
                 "references": [] if picture.truth is None else [picture.truth],
                 "note": notes[at] if notes else None,
                 "grid": list(every.shape[-2:]),
@@ -204,8 +205,9 @@ def look(
                 "name one, or write them all to an .html"
             )
         seen = seen_of(trained, pictures)
-        texts: list[Written] = written(trained, seen)
+        texts = written(trained, seen)
         (maps,) = maps_of(captioner(trained), seen, texts, trained.config, trained.facts)
-        caption_figure(pictures[0].shown(), texts[0].entries, maps, path, caption=pictures[0].name)
+        words, places = words_shown(texts[0], trained.facts)
+        caption_figure(pictures[0].shown(), words, maps[:, places], path, caption=pictures[0].name)
 
     return Looked(document, draw)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import unicodedata
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import torch
 from jaxtyping import Float32
 from torch import Tensor
 
+from regard.data.vocabulary import WordVocabulary
 from regard.evaluate.generate import Rules, beam_search, greedy
 from regard.look.caption_maps import caption_maps
 from regard.model.captioner import Captioner
@@ -73,6 +77,36 @@ def write_all(
     for start in range(0, count, AT_ONCE):
         found += write(model, source(slice(start, min(start + AT_ONCE, count))), facts, config)
     return found
+
+
+def words_shown(text: Written, facts: Facts) -> tuple[tuple[str, ...], list[int]]:
+    """The words of a caption as people read them, and the place of the first entry of each.
+
+    Byte pairs cut words, and even letters, into pieces that nobody can read.
+    """
+    words = facts.words
+    if isinstance(words, WordVocabulary):
+        return text.entries, list(range(len(text.entries)))
+    shift = len(words.specials)
+    ends = list(accumulate(len(words.pieces[number - shift]) for number in text.numbers))
+    found, places, apart, read = [""], [0], True, 0
+    for sign in text.text:
+        if sign.isspace():
+            apart = True
+        elif apart or stands_alone(sign):
+            found.append(sign)
+            # What is no UTF-8 becomes a sign that may be longer than it was.
+            places.append(min(bisect_right(ends, read), len(ends) - 1))
+            apart = stands_alone(sign)
+        else:
+            found[-1] += sign
+        read += len(sign.encode())
+    return tuple(found[1:]), places[1:]
+
+
+def stands_alone(sign: str) -> bool:
+    """Whether it is a letter of a script that puts no spaces between words, such as Chinese."""
+    return unicodedata.category(sign) == "Lo" and unicodedata.east_asian_width(sign) in "WF"
 
 
 def grid_of(config: CaptionConfig) -> tuple[int, int]:
