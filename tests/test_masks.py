@@ -266,7 +266,7 @@ def test_parse_refuses_everything_else_in_a_sentence(nonsense):
     ],
 )
 def test_parse_suggests_the_nearest_name(wrong, meant):
-    with pytest.raises(ValueError, match=f"did you mean {meant}\\?"):
+    with pytest.raises(ValueError, match=f"did you mean '{meant}'\\?"):
         Mask.parse(wrong)
 
 

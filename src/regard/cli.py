@@ -5,7 +5,6 @@ so that `regard --help` answers at once.
 """
 
 import contextlib
-import difflib
 import functools
 import inspect
 import io
@@ -19,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, cast, get_type_hints
 
 from regard import __version__
-from regard.errors import UserError
+from regard.errors import UserError, nearest
 from regard.memory import keep_freed_memory
 from regard.tasks import examples
 
@@ -228,6 +227,4 @@ def unknown(name: str) -> str:
     """Say that there is no such command, and which one was probably meant."""
     kind = "flag" if name.startswith("-") else "command"
     known = ("--help", "--version") if kind == "flag" else tuple(COMMANDS)
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(known)}"
-    return f"no {kind} {name!r}; {hint}"
+    return f"no {kind} {name!r}; {nearest(name, known)}"

@@ -4,13 +4,13 @@ Only the names of MASKS, whole numbers, `&`, `|`, `~` and brackets exist in it.
 """
 
 import ast
-import difflib
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any, cast
 
 from regard.attention.algebra import Mask
 from regard.attention.masks import MASKS
+from regard.errors import nearest
 
 
 def parse(expression: str) -> Mask:
@@ -69,7 +69,5 @@ def _build(node: ast.expr, expression: str) -> Any:
 
 def _named(name: str) -> Mask | type[Mask]:
     if name not in MASKS:
-        near = difflib.get_close_matches(name, MASKS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(MASKS)}"
-        raise ValueError(f"there is no mask named {name!r}; {hint}")
+        raise ValueError(f"there is no mask named {name!r}; {nearest(name, MASKS)}")
     return MASKS[name]

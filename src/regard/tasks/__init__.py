@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from regard.errors import UserError
+from regard.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from regard.tasks.run import Run, load, train
@@ -86,9 +85,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
 def find(name: str) -> Entry:
     """The task of this name, or a sentence that names the nearest."""
     if name not in TASKS:
-        near = difflib.get_close_matches(name, TASKS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TASKS)}"
-        raise UserError(f"no task {name!r}; {hint}")
+        raise UserError(f"no task {name!r}; {nearest(name, TASKS)}")
     return TASKS[name]
 
 

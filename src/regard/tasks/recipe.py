@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.config import build, parse_toml, table
-from regard.errors import UserError
+from regard.errors import UserError, nearest
 from regard.tasks import find
 
 C = TypeVar("C")
@@ -85,9 +84,7 @@ def choose_recipe(task: str, name: str | None = None, data: str | None = None) -
             return known[name]
         if name.endswith(".toml") or os.path.isfile(name):
             return read_recipe(Path(name), task)
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-        raise UserError(f"no recipe {name!r} for {task}, nor such a file; {hint}")
+        raise UserError(f"no recipe {name!r} for {task}, nor such a file; {nearest(name, known)}")
     default = [recipe for recipe in known.values() if recipe.about.default]
     if data is None:
         data = find(task).load_config()().data
