@@ -10,6 +10,7 @@ BENCHES = {
     "attention": "regard.bench.attention",
     "watch": "regard.bench.watch",
     "training": "regard.bench.training",
+    "captions": "regard.bench.captions",
 }
 
 

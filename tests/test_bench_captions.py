@@ -1,0 +1,206 @@
+"""The captions benchmark times like with like: one model in two libraries, the same words out."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.bench import bench, captions
+from regard.bench.captions import (
+    BEGIN,
+    END,
+    MODELS,
+    OURS,
+    PADDING,
+    STATIC,
+    TRANSFORMERS,
+    Subject,
+    as_transformers,
+    check_fits,
+    check_words,
+    drawn,
+    figure,
+    noise,
+    write,
+    write_theirs,
+    writers,
+)
+from regard.bench.training import count
+from regard.evaluate.generate import Rules
+from regard.model import Captioner, CaptionerConfig, ViTConfig
+
+SEEN = ViTConfig(width=12, layers=2, heads=3, hidden=20, image=12, patch=4, channels=2, eps=1e-3)
+TINY = CaptionerConfig(
+    width=12, layers=2, heads=2, hidden=16, words=30, length=9, eps=1e-4, encoder=SEEN
+)
+RULES = Rules(begin=BEGIN, end=END, longest=8, shortest=8, never=(PADDING, BEGIN))
+
+
+def scattered(config: CaptionerConfig) -> Captioner:
+    """In float64, with biases and norms drawn too, so that none of them can be forgotten."""
+    torch.manual_seed(0)
+    model = Captioner(config).double().eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return model
+
+
+def theirs_of(model: Captioner) -> nn.Module:
+    pytest.importorskip("transformers")
+    return as_transformers(model)
+
+
+@pytest.mark.parametrize("kind", ["gelu", "gelu_tanh", "relu"])
+def test_with_our_weights_transformers_computes_what_we_do(kind):
+    seen = replace(SEEN, feed_forward=kind)
+    ours = scattered(replace(TINY, feed_forward=kind, encoder=seen))
+    theirs = theirs_of(ours)
+    assert count(theirs) == count(ours)
+    for part in (theirs.encoder, theirs.decoder):
+        assert part.config._attn_implementation == "sdpa"
+    images, words = torch.randn(3, 2, 12, 12, dtype=torch.float64), torch.randint(30, (3, 9))
+    right = theirs(pixel_values=images, decoder_input_ids=words).logits
+    torch.testing.assert_close(ours(images, words), right)
+
+
+@pytest.mark.parametrize("size", MODELS)
+def test_models_that_are_timed_have_a_twin_and_room_for_their_words(size):
+    config, words = MODELS[size]
+    check_fits(config)
+    assert config.length >= words and f"{config.width}" in size and f"{config.words:,}" in size
+
+
+@pytest.mark.parametrize("beams", [1, 5])
+def test_both_write_the_same_lively_words_at_the_length_that_is_the_rule(beams):
+    config, _ = MODELS["width 128, 100 words"]
+    ours, images = drawn(config), noise(4, config.encoder)
+    said = write(ours, images, RULES, beams)
+    assert {len(text) for text in said} == {8}
+    assert not {PADDING, BEGIN, END} & {word for text in said for word in text}
+    assert len(set(map(tuple, said))) == 4  # each image has a text of its own
+    assert max(len(set(text)) for text in said) > 2  # and not one word over and over
+    theirs = theirs_of(ours)
+    assert write_theirs(theirs, images, RULES, beams) == said
+    # What is compiled on a GPU can be had here too, uncompiled.
+    assert write_theirs(theirs, images, RULES, beams, cache_implementation="static") == said
+
+
+@pytest.mark.parametrize("beams", [1, 5])
+def test_the_rule_holds_for_a_model_that_would_rather_end(beams):
+    ours, images = drawn(TINY), noise(2, SEEN)
+    with torch.no_grad():
+        ours.norm.bias += 9 * ours.embed.table.weight[END]
+    assert write(ours, images, replace(RULES, shortest=0), beams) == [[], []]
+    said = write(ours, images, RULES, beams)
+    assert {len(text) for text in said} == {8}
+    assert write_theirs(theirs_of(ours), images, RULES, beams) == said
+
+
+def test_drafts_change_places_as_they_do_in_life(monkeypatch):
+    config, _ = MODELS["width 128, 100 words"]
+    from regard.model.captioner import Writing
+
+    reorders, reorder = [], Writing.reorder
+
+    def counted(self: Writing, rows: Tensor) -> None:
+        reorders.append(rows)
+        reorder(self, rows)
+
+    monkeypatch.setattr(Writing, "reorder", counted)
+    write(drawn(config), noise(1, config.encoder), RULES, 5)
+    moved = [rows for rows in reorders[1:] if rows.flatten().tolist() != [0, 1, 2, 3, 4]]
+    assert len(moved) >= 4  # of six steps between the first and the last
+
+
+def test_the_captions_benchmark_prints_rates_and_keeps_its_figures(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("transformers")
+    monkeypatch.setattr(captions, "MODELS", {"tiny": Subject(TINY, 5), "other": Subject(TINY, 3)})
+    monkeypatch.setattr(captions, "BATCHES", [1, 3])
+    bench("captions", quick=True, device="cpu", out=tmp_path)
+    printed = capsys.readouterr().out
+    assert "captions/s" in printed and "Every text has 5 words (tiny)" in printed
+    facts = json.loads((tmp_path / "bench-captions-cpu.json").read_text(encoding="utf-8"))
+    assert facts["command"] == "regard bench captions --device cpu --quick"
+    assert facts["dtype"] == "float32" and {"commit", "device", "date"} <= set(facts)
+    assert facts["left_out"] == {} and facts["versions"][TRANSFORMERS]
+    sizes = [(row["model"], row["batch"], row["beams"], row["words"]) for row in facts["rows"]]
+    assert sizes == [("tiny", batch, beams, 5) for batch in (1, 3) for beams in (1, 5)]
+    for row in facts["rows"]:
+        assert row["parameters"] == count(Captioner(TINY))
+        assert 1 <= row["different"] <= row["batch"]
+        assert set(row["captions_per_second"]) == {OURS, TRANSFORMERS}
+        for name, rate in row["captions_per_second"].items():
+            low, high = row["quartiles"][name]
+            assert 0 < low <= rate <= high
+
+
+def test_without_transformers_ours_is_measured_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(captions, "import_module", lambda name: __import__("no_such_library"))
+    monkeypatch.setattr(captions, "MODELS", {"tiny": Subject(TINY, 3)})
+    monkeypatch.setattr(captions, "BATCHES", [2])
+    bench("captions", quick=True, device="cpu", out=tmp_path)
+    sentence = "transformers is left out (No module named 'no_such_library')"
+    assert sentence in capsys.readouterr().out
+    facts = json.loads((tmp_path / "bench-captions-cpu.json").read_text(encoding="utf-8"))
+    assert facts["versions"] == {} and facts["left_out"][TRANSFORMERS].startswith(sentence)
+    assert [set(row["captions_per_second"]) for row in facts["rows"]] == [{OURS}] * 2
+
+
+def test_a_model_that_says_something_else_is_not_timed(tmp_path, monkeypatch):
+    pytest.importorskip("transformers")
+    honest = captions.renamed
+
+    def faulty(model: Captioner):
+        for name, weight in honest(model):
+            yield name, weight * 1.5 if name.endswith("ln_f.weight") else weight.flip(0)
+
+    monkeypatch.setattr(captions, "renamed", faulty)
+    monkeypatch.setattr(captions, "MODELS", {"tiny": Subject(TINY, 5)})
+    with pytest.raises(RuntimeError, match=r"transformers writes other words than regard about"):
+        bench("captions", quick=True, device="cpu", out=tmp_path)
+
+
+def test_other_words_and_short_texts_are_refused_with_numbers():
+    right = [[3, 4], [5, 6], [7, 8]]
+    check_words({OURS: right, TRANSFORMERS: [[3, 4], [5, 6], [7, 8]]}, 2)
+    with pytest.raises(RuntimeError, match=r"about 2 of 3 images, the first of them image 1"):
+        check_words({OURS: right, TRANSFORMERS: [[3, 4], [5, 7], [8, 8]]}, 2)
+    with pytest.raises(RuntimeError, match="transformers writes 1 words where 2 are the rule"):
+        check_words({OURS: right, TRANSFORMERS: [[3, 4], [5], [7, 8]]}, 2)
+
+
+@pytest.mark.parametrize(
+    "config, words",
+    [
+        (replace(TINY, place="rotary"), "place='rotary' in the decoder: .* place='learned'"),
+        (replace(TINY, tied=False), "tied=False in the decoder"),
+        (replace(TINY, context_width=12), "context_width=12 in the decoder"),
+        (replace(TINY, feed_forward="swiglu"), "has gelu, gelu_tanh, relu"),
+        (replace(TINY, encoder=replace(SEEN, pool="mean")), "pool='mean' in the encoder"),
+        (replace(TINY, encoder=replace(SEEN, bias=False)), "bias=False in the encoder"),
+        (replace(TINY, width=16), "the encoder is 12 wide and the decoder 16"),
+    ],
+    ids=["rotary", "untied", "features", "gated", "mean", "no bias", "width"],
+)
+def test_a_captioner_without_a_twin_is_refused(config, words):
+    with pytest.raises(ValueError, match=words):
+        check_fits(config)
+
+
+def test_transformers_takes_part_in_two_ways_on_a_gpu_and_one_elsewhere():
+    ours = Captioner(TINY)
+    assert set(writers(ours, None)) == {OURS}
+    assert set(writers(ours, nn.Linear(2, 2))) == {OURS, TRANSFORMERS}
+    if torch.cuda.is_available():
+        assert set(writers(ours, nn.Linear(2, 2).cuda())) == {OURS, TRANSFORMERS, STATIC}
+
+
+def test_rates_are_printed_with_three_digits():
+    assert [figure(rate) for rate in (1.2345, 13.0, 123.4, 12345.6)] == [
+        "1.23",
+        "13.0",
+        "123",
+        "12,346",
+    ]
