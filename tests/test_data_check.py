@@ -1,6 +1,7 @@
 """`regard data` shows what there is, and finds what is wrong before any training does."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,10 @@ from official import write_bomb, write_idx, write_photos
 from regard import progress
 from regard.cli import main
 from regard.data import catalogue
-from regard.data.check import check
+from regard.data import check as checking
+from regard.data.caption_check import CaptionReport
+from regard.data.check import Report, check
+from regard.data.embedded.scene_set import scene_set
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +92,148 @@ def test_data_alone_lists_every_set_with_its_licence_and_place(tmp_path, capsys,
     assert "not here: regard data fetch cifar10" in out
     for known in (*catalogue.EMBEDDED.values(), *catalogue.KNOWN.values()):
         assert known.name in out and known.licence in out
+
+
+# Captions
+
+
+def write_captions(folder: Path, text: str, count: int = 10, name: str = "captions.csv") -> Path:
+    write_photos(folder, {"": count})
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+DOGS = "image,caption\n" + "".join(f"{n}.png,a dog runs {'far ' * n}\n" for n in range(10))
+
+
+def test_a_folder_of_captions_is_told_with_its_lengths_and_words(tmp_path, capsys):
+    own = write_captions(tmp_path / "own", DOGS)
+    assert main(["data", "check", str(own)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "own: 10 images with 10 captions (7 train, 1 validation, 2 test)"
+    assert lines[1].startswith("to train on: 1 captions an image; 4 to 12 words a caption, half")
+    assert "4 different; the 4 that occur 5 times or more make up 100.0%" in lines[2]
+    assert lines[3:] == [
+        *("0.0% of the words held out do not occur in training", "nothing is wrong")
+    ]
+    assert main(["data", "check", str(own / "captions.csv")]) == 0
+    assert capsys.readouterr().out.splitlines()[0].startswith("captions.csv: 10 images with 10")
+
+
+def test_everything_wrong_with_captions_is_listed_at_once(tmp_path, capsys):
+    rows = [
+        *("0.png,a dog,train", "1.png,a cat,validation", "2.png,,train", "3.png,?!,train"),
+        *(
+            "gone.png,a dog,train",
+            "../out.png,a dog,train",
+            "4.png,a cow,train",
+            "6.png,a fox,test",
+        ),
+    ]
+    own = write_captions(tmp_path / "own", "\n".join(["image,caption,split", *rows]), 7)
+    file = own / "captions.csv"
+    file.write_bytes(file.read_bytes() + b"\n5.png,\xff,")
+    shutil.copy(own / "0.png", own / "1.png")
+    (own / "4.png").write_text("text")
+    assert main(["data", "check", str(own)]) == 2
+    out, err = capsys.readouterr()
+    for words in (
+        "captions.csv, line 10: not UTF-8",
+        "line 4: the caption of 2.png is empty",
+        "line 5: the caption of 3.png has no word in it: '?!'",
+        "line 6: gone.png is not there",
+        "line 7: ../out.png lies outside",
+        "4.png is no image but text",
+        "1.png are the same image, in train and in validation",
+        "note: 2 images have no caption, such as ",
+    ):
+        assert words in out, words
+    assert err == f"regard: {own}: 7 things are wrong\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("captions.csv", "image,caption\n", CaptionReport),
+        ("captions.tsv", "file\ttext\n", CaptionReport),
+        ("captions.csv", "", CaptionReport),
+        ("metadata.csv", "file_name,text\n0.png,a dog\n", CaptionReport),
+        ("metadata.csv", "file_name,label\n0.png,dog\n", Report),
+        ("captions.jsonl", '{"image": "0.png", "caption": "a dog"}', CaptionReport),
+        ("Flickr8k.token.txt", "0.png#0\ta dog\n", CaptionReport),
+        ("notes.txt", "image,caption\n0.png,a dog\n", Report),
+        ("table.csv", "path,label\n0.png,dog\n", Report),
+    ],
+)
+def test_captions_are_told_from_classes_by_the_files_that_lie_there(tmp_path, name, text, kind):
+    for folder in ("cat", "dog"):
+        write_photos(tmp_path, {folder: 4})
+    write_captions(tmp_path, text, 1, name)
+    assert isinstance(check(str(tmp_path), workers=1), kind)
+
+
+def test_a_file_is_told_by_its_first_line(tmp_path):
+    write_captions(tmp_path, DOGS, name="said.csv")
+    (tmp_path / "table.csv").write_text("path,label\n0.png,a\n1.png,b\n")
+    assert isinstance(check(str(tmp_path / "said.csv"), workers=1), CaptionReport)
+    assert isinstance(check(str(tmp_path / "table.csv"), workers=1), Report)
+
+
+def test_scenes_are_checked_against_what_they_show(monkeypatch, capsys):
+    monkeypatch.setattr(checking, "scene_set", lambda count: scene_set(20, held=20))
+    assert main(["data", "check", "scenes"]) == 0
+    said = capsys.readouterr().out
+    assert "scenes: 60 images with 300 captions (20 train, 20 validation, 20 test)" in said
+    monkeypatch.setattr(checking, "scene", lambda row, split: scene_of(row + 1, split))
+    assert len(check("scenes").problems) > 100
+
+
+def scene_of(row: int, split: str):
+    from regard.data.embedded.scenes import scene
+
+    return scene(row, split)
+
+
+def test_flickr8k_is_checked_where_it_is_and_asked_for_where_it_is_not(tmp_path, capsys):
+    for typed, said in (
+        (["check", "flickr8k"], "put its folders Flicker8k_Dataset and Flickr8k_text into"),
+        (["fetch", "flickr8k"], "flickr8k cannot be fetched: ask for it at https://"),
+    ):
+        assert main(["data", *typed]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["data", "fetch", "scenes"]) == 0
+    assert "comes with regard" in capsys.readouterr().out
+    home = tmp_path / "data" / "flickr8k"
+    write_photos(home, {"Flicker8k_Dataset": 3})
+    (home / "Flickr8k_text").mkdir()
+    for n, word in enumerate(("train", "dev", "test")):
+        (home / "Flickr8k_text" / f"Flickr_8k.{word}Images.txt").write_text(f"{n}.png\n")
+    tokens = "".join(f"{n}.png#0\tA dog .\n" for n in range(3))
+    (home / "Flickr8k_text" / "Flickr8k.token.txt").write_text(tokens)
+    assert main(["data", "check", "flickr8k"]) == 0
+    assert "flickr8k: 3 images with 3 captions" in capsys.readouterr().out
+    assert checking.holds_captions(home)
+
+
+def test_sets_of_captions_are_listed_with_their_place(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    assert main(["data", "list"]) == 0
+    rows = {line.split()[1]: line for line in capsys.readouterr().out.splitlines() if "│" in line}
+    assert "embedded" in rows["scenes"] and "Apache-2.0" in rows["scenes"]
+    assert "not here: regard data fetch flickr8k says how" in rows["flickr8k"]
+    (tmp_path / "data" / "flickr8k").mkdir(parents=True)
+    assert main(["data", "list"]) == 0
+    assert str(tmp_path / "data" / "flickr8k") in capsys.readouterr().out
+
+
+def test_clean_frees_the_features_that_were_kept(tmp_path, capsys):
+    kept = tmp_path / "cache" / "regard" / "features" / "0123.npy"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(bytes(2**20))
+    assert main(["data", "clean", "--dry-run"]) == 0
+    assert f"1.0 MiB  {kept}" in capsys.readouterr().out and kept.exists()
+    assert main(["data", "clean"]) == 0
+    assert not kept.exists()
 
 
 @pytest.mark.parametrize(

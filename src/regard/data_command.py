@@ -1,15 +1,38 @@
 """`regard data`: what data there is, whether it is sound, how to get it, what it takes up."""
 
 import shutil
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tyro.conf import Positional
 
-from regard.data.catalogue import EMBEDDED, KNOWN, find, home
+from regard.data.caption_files import FLICKR8K_IMAGES
+from regard.data.catalogue import EMBEDDED, KNOWN, find, home, resolve
 from regard.data.fetch import PART, fetch
 from regard.data.images import SPLITS
 from regard.data.store import Kept, kept
 from regard.errors import UserError
+from regard.folders import cache_folder, data_folders
+
+
+class Captioned(NamedTuple):
+    """A set of images with captions that has a name."""
+
+    title: str
+    licence: str
+    address: str = ""  # of those who hand it out; without one it is embedded
+
+
+CAPTIONED = {
+    "scenes": Captioned(
+        "pictures of shapes, drawn as they are needed, with captions that are true",
+        "Apache-2.0, as regard",
+    ),
+    "flickr8k": Captioned(
+        "8000 photographs with five captions each",
+        "none stated; for research",
+        "https://forms.illinois.edu/sec/1713398",
+    ),
+}
 
 
 def data(
@@ -52,9 +75,31 @@ def show_sets() -> None:
         place = "embedded" if known.name in EMBEDDED else find(known)
         where = str(place) if place else f"not here: regard data fetch {known.name}"
         table.add_row(*map(Text, (known.name, known.title, known.licence, where)))
+    for name, captioned in CAPTIONED.items():
+        where = place_of(name)
+        table.add_row(*map(Text, (name, captioned.title, captioned.licence, where)))
     console = Console()
     console.print(table)
-    console.print("Your own: a folder with one sub-folder a class, or a csv with path and label.")
+    console.print(
+        "Your own: a folder with one sub-folder a class, or a csv with path and label; or images "
+        "beside captions.csv, with image and caption in each row."
+    )
+
+
+def place_of(name: str) -> str:
+    """Where a set of captions is, or how it comes to be here."""
+    if not CAPTIONED[name].address:
+        return "embedded"
+    path = resolve(name)
+    return str(path) if path.exists() else f"not here: regard data fetch {name} says how"
+
+
+def how_to_get(name: str) -> str:
+    """What its authors hand out must be asked for, and is put where data are looked for."""
+    return (
+        f"ask for it at {CAPTIONED[name].address}, and put {FLICKR8K_IMAGES[0]} and Flickr8k_text "
+        f"into {data_folders()[0] / name}"
+    )
 
 
 def show_check(target: str) -> None:
@@ -65,12 +110,8 @@ def show_check(target: str) -> None:
         print(f"wrong: {sentence}")
     for sentence in report.notes:
         print(f"note: {sentence}")
-    if report.images:
-        sizes = ", ".join(f"{report.images[split]} {split}" for split in SPLITS)
-        print(
-            f"{report.name}: {sum(report.images.values())} images ({sizes}), "
-            f"{report.classes} classes"
-        )
+    for sentence in report.sentences():
+        print(sentence)
     if report.problems:
         count = len(report.problems)
         raise UserError(f"{target}: {count} {'thing is' if count == 1 else 'things are'} wrong")
@@ -78,9 +119,11 @@ def show_check(target: str) -> None:
 
 
 def show_fetch(name: str, mirror: str) -> None:
-    if name in EMBEDDED:
+    if name in EMBEDDED or (name in CAPTIONED and not CAPTIONED[name].address):
         print(f"{name} comes with regard; there is nothing to fetch")
         return
+    if name in CAPTIONED:
+        raise UserError(f"{name} cannot be fetched: {how_to_get(name)}")
     if name not in KNOWN:
         raise UserError(f"no data set {name!r} to fetch; there are {', '.join(KNOWN)}")
     known = KNOWN[name]
@@ -95,7 +138,7 @@ def show_clean(name: str, dry_run: bool) -> None:
     if name and name not in KNOWN:
         raise UserError(f"no download {name!r}; there are {', '.join(KNOWN)}")
     freed = 0
-    for thing in [*kept(), *unfinished(), *(downloaded(name) if name else ())]:
+    for thing in [*kept(), *features(), *unfinished(), *(downloaded(name) if name else ())]:
         print(f"{thing.bytes / 2**20:10.1f} MiB  {thing.path}")
         freed += thing.bytes
         if not dry_run:
@@ -104,6 +147,15 @@ def show_clean(name: str, dry_run: bool) -> None:
             else:
                 thing.path.unlink(missing_ok=True)
     print(f"{freed / 2**20:10.1f} MiB  {'would be freed' if dry_run else 'freed'}")
+
+
+def features() -> list[Kept]:
+    """What frozen encoders saw of images, which training keeps so as to look only once."""
+    return [
+        Kept(path, path.stat().st_size)
+        for path in sorted((cache_folder() / "features").glob("*"))
+        if path.is_file()
+    ]
 
 
 def unfinished() -> list[Kept]:

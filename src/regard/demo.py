@@ -58,7 +58,7 @@ def demo(*tasks: str, out: Path = Path("demo"), seed: int = 0, epochs: int | Non
         raise UserError(f"--epochs {epochs}: there must be at least 1")
     if not 0 <= seed < 2**63:
         raise UserError(f"--seed {seed}: a seed lies in 0 ≤ … < 2⁶³")
-    chosen = {name: find(name) for name in tasks or TASKS}
+    chosen = {name: find(name) for name in tasks or [each for each in TASKS if TASKS[each].demo]}
     with said_in_a_sentence(out):
         out.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out).close()

@@ -4,12 +4,20 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from regard.data import caption_check
+from regard.data.caption_check import CaptionReport
+from regard.data.caption_files import NAMES, TABLES, TEXT_COLUMNS, TOKENS
+from regard.data.captions import CaptionSet
 from regard.data.catalogue import EMBEDDED, KNOWN, from_listing, read_images, resolve
 from regard.data.cifar import holds_cifar
+from regard.data.embedded.scene_grammar import true_of
+from regard.data.embedded.scene_set import HELD, scene_set
+from regard.data.embedded.scenes import scene
 from regard.data.idx import holds_idx
 from regard.data.images import SPLITS, FileImages, ImageSet
-from regard.data.listing import list_images
+from regard.data.listing import LABEL_COLUMNS, list_images, table
 from regard.data.workers import decode_all
 from regard.errors import UserError
 
@@ -24,10 +32,21 @@ class Report:
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
+    def sentences(self) -> Iterator[str]:
+        """What the set is, for people to read after the problems and notes."""
+        if self.images:
+            sizes = ", ".join(f"{self.images[split]} {split}" for split in SPLITS)
+            count = sum(self.images.values())
+            yield f"{self.name}: {count} images ({sizes}), {self.classes} classes"
 
-def check(data: str, *, workers: int | None = None) -> Report:
+
+def check(data: str, *, workers: int | None = None) -> Report | CaptionReport:
     """Read every image of a set, by its name or path, and list what is wrong."""
+    if data == SCENES:
+        return check_scenes()
     path = resolve(data)
+    if data == FLICKR8K or holds_captions(path):
+        return caption_check.check_captions(data, workers=workers)
     if data in EMBEDDED or data in KNOWN or holds_cifar(path) or holds_idx(path):
         return check_official(data)
     listing = list_images(path)
@@ -54,20 +73,72 @@ def check_official(data: str) -> Report:
         images = read_images(data)
     except UserError as trouble:
         return Report(data, 0, {}, (str(trouble),))
-    digests = {
-        split: [
-            hashlib.sha256(images[split].images[row].tobytes()).hexdigest()
-            for row in range(len(images[split]))
-        ]
-        for split in SPLITS
-    }
-    found = list(twins(images, digests))
+    found = list(twins(images, digests_of(images)))
     note = (f"{len(found)} images are there twice, as published: {found[0]}",) if found else ()
     return Report(images.name, len(images.classes), counts(images), (), note)
 
 
+SCENES, FLICKR8K = "scenes", "flickr8k"  # sets of captions that have a name
+
+
+def holds_captions(path: Path) -> bool:
+    """Whether there are captions, or a file of them, rather than classes."""
+    try:
+        if path.is_dir():
+            texts = (path / TOKENS, path / "Flickr8k_text" / TOKENS)
+            official = (path / "annotations").glob("captions_*.json")
+            named = (path / name for name in NAMES if (path / name).is_file())
+            return any(map(Path.is_file, texts)) or any(official) or any(map(says_words, named))
+        return path.is_file() and says_words(path)
+    except OSError:
+        return False  # whoever reads it next says why
+
+
+def says_words(file: Path) -> bool:
+    """Whether a file is one of captions: a table may be of paths and labels."""
+    if file.suffix.lower() not in TABLES:
+        return file.suffix.lower() in (".json", ".jsonl")
+    head = {name.strip().lower() for name in next(table(file, []), (1, []))[1]}
+    if head.isdisjoint(TEXT_COLUMNS):
+        return file.name in NAMES and head.isdisjoint(LABEL_COLUMNS)
+    return True
+
+
+def check_scenes() -> CaptionReport:
+    """A sample of the embedded scenes: that captions are true, and no picture is there twice."""
+    scenes = scene_set(HELD)
+    problems = [
+        f"{text!r} is not true of {split}[{row}]"
+        for split in SPLITS
+        for row, texts in enumerate(scenes[split].captions)
+        for text in texts
+        if not true_of(text, scene(row, split))
+    ]
+    problems += caption_check.twins(scenes, digests_of(scenes))
+    sizes = {split: len(scenes[split]) for split in SPLITS}
+    return CaptionReport(
+        scenes.name,
+        sizes,
+        {split: sum(map(len, scenes[split].captions)) for split in SPLITS},
+        tuple(problems),
+        (f"scenes are drawn, as many as are asked for; this is of {sum(sizes.values())}",),
+        caption_check.statistics(scenes),
+    )
+
+
 def counts(images: ImageSet) -> dict[str, int]:
     return {split: len(images[split]) for split in SPLITS}
+
+
+def digests_of(found: ImageSet | CaptionSet) -> dict[str, list[str]]:
+    """The SHA-256 of each image's pixels, by split."""
+    return {
+        split: [
+            hashlib.sha256(found[split].images[row].tobytes()).hexdigest()
+            for row in range(len(found[split]))
+        ]
+        for split in SPLITS
+    }
 
 
 def twins(images: ImageSet, digests: dict[str, list[str]]) -> Iterator[str]:

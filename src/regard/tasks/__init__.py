@@ -76,7 +76,6 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
             },
             "regard.tasks.caption.config:CaptionConfig",
             "regard.tasks.caption.task:CAPTION",
-            "regard.tasks.caption.demo:demo",
         ),
     }
 )

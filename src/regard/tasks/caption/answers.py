@@ -28,7 +28,7 @@ class Answer:
     truth: str | None = None
 
     def __str__(self) -> str:
-        known = "" if self.truth is None else f"  (people: {self.truth})"
+        known = "" if self.truth is None else f"  (given: {self.truth})"
         return f"{self.name}:  {self.caption}{known}"
 
     def to_values(self) -> dict[str, Any]:

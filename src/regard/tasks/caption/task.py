@@ -35,7 +35,7 @@ def settle(config: CaptionConfig, data: CaptionData) -> CaptionConfig:
     if model.words not in (CaptionerConfig().words, count):
         raise UserError(
             f"model.words is {model.words}, and the vocabulary of {data.name} has {count}: leave "
-            "model.words out, or, if a run goes on, keep the vocabulary it was begun with"
+            "model.words out, or, if a run goes on, keep its data and its vocabulary as they were"
         )
     seen_by, encoder, width = config.encoder, model.encoder, model.context_width
     if seen_by == IMAGENET:
