@@ -284,7 +284,7 @@ CASES: dict[str, tuple[Callable[[Desk], list[str]], str]] = {
     ),
     "mask mistyped": (
         lambda _: [*ON_DIGITS, "--model.mask", "windoww(3)", "--out", "run"],
-        "there is no mask named 'windoww'; did you mean window?",
+        "there is no mask named 'windoww'; did you mean 'window'?",
     ),
     "flag mistyped": (
         lambda _: [*ON_DIGITS, "--model.widht", "3", "--out", "run"],
