@@ -220,3 +220,20 @@ def test_an_estimate_leaves_the_model_as_it_was_and_compiles_on_a_cpu_only_when_
     assert of.seconds > 0 and of.compile is (compile == "on") and not of.capture
     longer = estimate(net, toy_run.Points(), toy_run.objective, config, measured=10**9)
     assert longer.seconds > 10 * of.seconds
+
+
+@pytest.mark.parametrize("keep, epoch", [("best", 2), ("last", 4)])
+def test_the_weights_kept_are_those_of_the_best_epoch_or_of_the_last(tmp_path, keep, epoch):
+    seen, figures = [], iter([0.5, 0.9, 0.6, 0.7])
+
+    def measured(net):
+        seen.append({name: weight.clone() for name, weight in net.state_dict().items()})
+        return {"validation.accuracy": next(figures)}
+
+    config = replace(toy_run.CONFIG, epochs=4, keep=keep)
+    run = RunFolder(tmp_path)
+    at = train(toy_run.model(), toy_run.Points(), toy_run.objective, measured, config, run)
+    kept = run.read_tensors("model.safetensors")
+    assert at.best_epoch == epoch - 1
+    assert all(torch.equal(kept[name], weight) for name, weight in seen[epoch - 1].items())
+    assert [line["best"] for line in run.metrics()][epoch - 1]

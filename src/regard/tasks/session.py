@@ -286,8 +286,8 @@ class Session:
             )
         waited = at.waited / at.seconds if at.seconds else 0.0
         self.say(
-            f"{duration(at.seconds)} in all; the device waited {waited:.1%} of it for data; best "
-            f"after epoch {at.best_epoch + 1}"
+            f"{duration(at.seconds)} in all; the device waited {waited:.1%} of it for data; kept "
+            f"are the weights after epoch {at.best_epoch + 1}"
         )
 
 

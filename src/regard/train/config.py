@@ -69,6 +69,8 @@ class TrainConfig:
     """Largest norm of the gradients; longer ones are shortened. 0 leaves them alone."""
     average: float = 0.0
     """Share that a running mean of the weights keeps at each step; 0 keeps no mean."""
+    keep: Literal["best", "last"] = "best"
+    """Which epoch's weights are kept: the best on validation, or the last, if that is too small."""
     patience: int = 0
     """Epochs without a better validation figure before stopping; 0 never stops early."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -93,6 +95,8 @@ class TrainConfig:
         for name, least in (("epochs", 1), ("accumulate", 1), ("patience", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: at least {least}")
+        if self.keep == "last" and self.patience:
+            raise ValueError(f"patience={self.patience} waits for a best epoch, and keep='last'")
         if not 0 <= self.average < 1:
             raise ValueError(f"average={self.average}: a share lies in 0 ≤ … < 1")
         if self.clip < 0:

@@ -244,7 +244,9 @@ class Trainer:
         deciding = next(iter(at.figures.values()), None)
         loss = loss_beside(at.figures)
         better = deciding is not None and (
-            at.best is None or (deciding, -loss) > (at.best, -at.best_loss)
+            self.config.keep == "last"
+            or at.best is None
+            or (deciding, -loss) > (at.best, -at.best_loss)
         )
         if deciding is not None and deciding == deciding and better:  # NaN is never the best
             at.best, at.best_loss, at.best_epoch = deciding, loss, at.epoch
