@@ -192,10 +192,15 @@ class Trainer:
         at, clock = self.progress, time.perf_counter()
         self.model.train()
         source = self.batches.epoch(at.epoch, at.batch)
+        # A GPU works on what it was given while data are fetched, and waits only once that is done.
+        given = torch.cuda.Event() if self.device.type == "cuda" else None
         while True:
             asked = time.perf_counter()
+            if given is not None:
+                given.record()
             group = list(islice(source, self.config.accumulate))
-            at.waited += time.perf_counter() - asked
+            if given is None or given.query():
+                at.waited += time.perf_counter() - asked
             if not group:
                 break
             self.one_step(group)

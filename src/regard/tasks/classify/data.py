@@ -111,13 +111,18 @@ class ImageBatches:
 
     def epoch(self, number: int, start: int) -> Iterator[ImageBatch]:
         order = np.random.default_rng([self.seed, number]).permutation(len(self.split))
-        groups = [order[at * self.batch :][: self.batch] for at in range(start, len(self))]
         # On the device once an epoch, for a copy a batch would keep it waiting.
         chosen = torch.from_numpy(order).to(self.device).split(self.batch)[start : len(self)]
         seeds = batch_seeds(self.seed, number, len(self))[start:]
-        images = self.taken(groups) if self.pixels is None else (self.pixels[it] for it in chosen)
+        held = self.pixels
+        if held is None:
+            images = self.taken(
+                [order[at * self.batch :][: self.batch] for at in range(start, len(self))]
+            )
+        else:
+            images = (held.index_select(0, rows) for rows in chosen)
         for pixels, rows, seed in zip(images, chosen, seeds, strict=True):
-            yield ImageBatch(pixels, self.labels[rows], seed)
+            yield ImageBatch(pixels, self.labels.index_select(0, rows), seed)
 
     def taken(self, groups: list[Int64[np.ndarray, "b"]]) -> Iterator[UInt8[Tensor, "b k y x"]]:
         """The pixels of each group, a few groups ahead of the one that is asked for."""
