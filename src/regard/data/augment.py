@@ -34,9 +34,12 @@ class ImageBatch:
 
     def numbers(self) -> torch.Generator:
         """Random numbers, the same each time for the same seed."""
-        if self.generator is not None:
-            return self.generator
-        return torch.Generator(self.images.device).manual_seed(self.seed)
+        return self.generator or seeded(self.seed, self.images.device)
+
+
+def seeded(seed: int, device: torch.device) -> torch.Generator:
+    """Random numbers on a device, from a seed."""
+    return torch.Generator(device).manual_seed(seed)
 
 
 class Mixed(NamedTuple):

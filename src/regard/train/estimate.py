@@ -21,8 +21,8 @@ from regard.train.step import Objective
 
 STEPS = {"cpu": 4, "cuda": 12}  # of which the first few are a warm-up
 WORTH = 1.05  # steps are recorded and replayed where that is so much faster
-# On an H200 a compiled ViT trains 1.2 to 1.5 times as fast, after 17 s (docs/results.md): a run
-# of so many seconds saves at least twice what compiling takes.
+# On an H200 a compiled ViT trains 1.2 to 1.5 times as fast (docs/results.md), and took 17 s to
+# compile: a run of so many seconds saves about twice that, or more.
 EARNS_COMPILING = 200.0
 
 

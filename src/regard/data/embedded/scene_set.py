@@ -1,4 +1,4 @@
-"""The embedded scenes as a set of images with captions, drawn anew each time: 2,000 a second."""
+"""The embedded scenes as images with captions, drawn anew each time, over 1,000 a second."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int64, UInt8
 from torch import Tensor
 
+from regard.data.augment import seeded
 from regard.data.captions import CaptionSet, CaptionSplit, captions_at_size, read_captions
 from regard.data.embedded.scene_set import scene_set
 from regard.data.images import SPLITS, Images
@@ -133,9 +134,7 @@ class CaptionBatch:
 
     def numbers(self) -> torch.Generator:
         """Random numbers, the same each time for the same seed."""
-        if self.generator is not None:
-            return self.generator
-        return torch.Generator(self.seen.device).manual_seed(self.seed)
+        return self.generator or seeded(self.seed, self.seen.device)
 
 
 class CaptionBatches:
