@@ -59,7 +59,9 @@ WIDTHS = (STEM, *(stage.channels for stage in STAGES), HEAD)
 LAST, WHOLE = 8, 9  # the last stage of blocks; all stages
 
 
-def normalise(pixels: UInt8[Tensor, "b 3 y x"]) -> Float[Tensor, "b 3 y x"]:
+def normalise(
+    pixels: UInt8[Tensor, "b 3 y x"] | Float[Tensor, "b 3 y x"],
+) -> Float[Tensor, "b 3 y x"]:
     """RGB levels 0 … 255 as the numbers, about −1 … 1, that the weights were trained with."""
     return (pixels.float() - 127) / 128
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from regard.data.images import Images
 from regard.folders import cache_folder
-from regard.model.efficientnet import DIGEST, EfficientNet, load_pretrained
+from regard.model.efficientnet import DIGEST, EfficientNet, load_pretrained, normalise
 from regard.progress import progress
 from regard.tasks.pixels import SHARE, placed
 
@@ -60,18 +60,20 @@ def frozen_encoder() -> EfficientNet:
     return load_pretrained().fused().eval()
 
 
+@lru_cache(maxsize=1)
 def grid() -> tuple[int, int]:
     """Rows and columns of the features of an image."""
     return EfficientNet().grid(SIZE, SIZE)
 
 
+@lru_cache(maxsize=1)
 def width() -> int:
     return EfficientNet().width()
 
 
 def imagenet_inputs(images: Float[Tensor, "b 3 y x"]) -> Float[Tensor, "b 3 y x"]:
     """Pixels in 0 … 1 as the numbers that the weights were trained with."""
-    return (images * 255 - 127) / 128
+    return normalise(images * 255)
 
 
 def kept_features(images: Images, device: torch.device, *, mirrored: bool) -> KeptFeatures:
