@@ -111,6 +111,8 @@ class MultiHead(nn.Module):
             v = self.split(self.to_v(source), self.groups)
             q, k = place.turn(q, k, positions, k_pos)
             if cache is not None:
+                if context is not None:  # it is read at every step: heads side by side, once
+                    k, v = k.contiguous(), v.contiguous()
                 k, v, k_pos = cache.append(k, v, k_pos)
 
         bias = place.bias(positions, k_pos)

@@ -87,6 +87,8 @@ class Learned(Place):
 
     def embed(self, x: Float[Tensor, "*b n c"], positions: Positions) -> Float[Tensor, "*b n c"]:
         _check_length(positions, len(self.table))
+        if isinstance(positions, range):  # rows side by side, all of them somewhere
+            return x + self.table[positions.start : positions.start + len(positions)]
         return x + _look_up(self.table, locate(positions, x.device))
 
 

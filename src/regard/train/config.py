@@ -16,6 +16,8 @@ class OptimiserConfig:
     """Learning rate of AdamW at full height."""
     matrix_rate: float = 0.02
     """Learning rate of Muon at full height."""
+    trained: float = 1.0
+    """Rate of what comes trained already, such as an encoder, as a share of the others' rate."""
     decay: float = 0.05
     """Weight decay, on matrices alone."""
     betas: tuple[float, float] = (0.9, 0.999)
@@ -23,7 +25,7 @@ class OptimiserConfig:
 
     def __post_init__(self) -> None:
         check_kinds(self)
-        for name in ("rate", "matrix_rate"):
+        for name in ("rate", "matrix_rate", "trained"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name)}: a learning rate is above 0")
         if self.decay < 0:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -57,31 +57,62 @@ class Optimisers:
                 group.update({name: value for name, value in ours.items() if name in group})
 
 
+M = TypeVar("M", bound=nn.Module)
+
+
+def come_trained(module: M) -> M:
+    """Mark a part whose weights were learnt elsewhere: it is moved at a share of the rate."""
+    module.comes_trained = True  # type: ignore[assignment]
+    return module
+
+
 def make_optimiser(model: nn.Module, config: OptimiserConfig) -> Optimisers:
-    """The optimisers a configuration describes."""
+    """The optimisers a configuration describes; what comes trained has some of its own."""
     groups = parameter_groups(model)
-    device = next(model.parameters()).device
-    muon = config.kind == "muon"
-    decays = {"matrices": config.decay, "kernels": config.decay, "tables": 0.0, "vectors": 0.0}
-    adamw = [
-        {"params": list(groups[kind].values()), "weight_decay": decay}
-        for kind, decay in decays.items()
-        if groups[kind] and not (muon and kind == "matrices")
-    ]
-
-    def changeable(rate: float) -> float | Tensor:
-        return torch.tensor(rate, device=device) if device.type == "cuda" else rate
-
+    old = {
+        id(parameter)
+        for module in model.modules()
+        if getattr(module, "comes_trained", False)
+        for parameter in module.parameters()
+    }
     parts: list[tuple[float, Optimizer]] = []
-    if adamw:
-        rate, fused = changeable(config.rate), _can_fuse(model)
-        on_gpu = device.type == "cuda"
-        made = AdamW(adamw, lr=rate, betas=config.betas, fused=fused or None, capturable=on_gpu)
-        parts.append((config.rate, made))
-    if muon and groups["matrices"]:
-        matrices, rate = groups["matrices"].values(), changeable(config.matrix_rate)
-        parts.append((config.matrix_rate, Muon(matrices, rate, weight_decay=config.decay)))
+    for trained in (False, True)[: 1 + bool(old)]:
+        some = {
+            kind: [each for each in group.values() if (id(each) in old) == trained]
+            for kind, group in groups.items()
+        }
+        share = config.trained if trained else 1.0
+        parts += optimisers_of(some, config, share, fused=_can_fuse(model))
     return Optimisers(parts)
+
+
+def optimisers_of(
+    groups: Mapping[str, list[nn.Parameter]], config: OptimiserConfig, share: float, *, fused: bool
+) -> Iterator[tuple[float, Optimizer]]:
+    """AdamW, or Muon and AdamW, each with its full rate, for what there is to be moved."""
+
+    def changeable(rate: float, like: Tensor) -> float | Tensor:
+        return torch.tensor(rate, device=like.device) if like.is_cuda else rate
+
+    muon, rate, matrix_rate = config.kind == "muon", config.rate * share, config.matrix_rate * share
+    decays = {"matrices": config.decay, "kernels": config.decay, "tables": 0.0, "vectors": 0.0}
+    kinds = [kind for kind in decays if groups[kind] and not (muon and kind == "matrices")]
+    if kinds:
+        adamw = [{"params": groups[kind], "weight_decay": decays[kind]} for kind in kinds]
+        first = groups[kinds[0]][0]
+        yield (
+            rate,
+            AdamW(
+                adamw,
+                lr=changeable(rate, first),
+                betas=config.betas,
+                fused=fused or None,
+                capturable=first.is_cuda,
+            ),
+        )
+    if muon and (matrices := groups["matrices"]):
+        made = Muon(matrices, changeable(matrix_rate, matrices[0]), weight_decay=config.decay)
+        yield matrix_rate, made
 
 
 def parameter_groups(model: nn.Module) -> dict[str, dict[str, nn.Parameter]]:

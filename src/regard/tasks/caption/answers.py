@@ -77,4 +77,4 @@ def seen_of(trained: CaptionWriter, pictures: Sequence[Picture]) -> Tensor:
     if not config.kept:
         return images
     # Rounded as those that are kept, or a near tie between two words could go the other way.
-    return frozen_encoder().to(device).features(images).half().float()
+    return frozen_encoder().to(device).features(images, config.depth).half().float()

@@ -53,6 +53,8 @@ class CaptionConfig:
     """`vit`: the model's own; `imagenet`: a trained EfficientNet; or a run of `classify`."""
     frozen: int = 9
     """Stages of the ImageNet encoder that stay as they are; 9 is all: then seen once, and kept."""
+    depth: int = 8
+    """Stage of the ImageNet encoder that is read: 8 has 320 numbers for a place, 9 has 1280."""
     vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
     """What captions are cut into."""
     model: CaptionerConfig = field(default_factory=CaptionerConfig)
@@ -76,6 +78,8 @@ class CaptionConfig:
             raise ValueError(f"smoothing={self.smoothing}: a share lies in 0 ≤ … < 1")
         if not 0 <= self.frozen <= 9:
             raise ValueError(f"frozen={self.frozen}: the encoder has 9 stages")
+        if not 1 <= self.depth <= 9:
+            raise ValueError(f"depth={self.depth}: the encoder has stages 1 … 9")
         if self.augment.mixup or self.augment.cutmix:
             raise ValueError(
                 "mixup and cutmix show two images at once, of which no caption is true"

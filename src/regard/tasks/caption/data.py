@@ -152,7 +152,9 @@ class CaptionBatches:
         self.kept: KeptFeatures | None = None
         self.pixels: UInt8[Tensor, "n k y x"] | None = None
         if config.kept:
-            self.kept = kept_features(images, device, mirrored=config.augment.flip)
+            self.kept = kept_features(
+                images, device, mirrored=config.augment.flip, depth=config.depth
+            )
         else:
             self.pixels = resident(images, device)
 
@@ -218,7 +220,7 @@ Source = Callable[[slice], Tensor]
 def source_of(config: CaptionConfig, facts: Facts, images: Images, device: torch.device) -> Source:
     """A function from rows of a split to what the model takes: images made ready, or features."""
     if config.kept:
-        kept = kept_features(images, device, mirrored=False)
+        kept = kept_features(images, device, mirrored=False, depth=config.depth)
         return lambda rows: kept.take(
             np.arange(rows.start, rows.stop), np.zeros(rows.stop - rows.start, bool), device
         ).float()

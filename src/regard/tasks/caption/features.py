@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
 import shutil
 import tempfile
@@ -23,7 +24,7 @@ from torch import Tensor
 
 from regard.data.images import Images
 from regard.folders import cache_folder
-from regard.model.efficientnet import DIGEST, EfficientNet, load_pretrained, normalise
+from regard.model.efficientnet import DIGEST, LAST, EfficientNet, load_pretrained, normalise
 from regard.progress import progress
 from regard.tasks.pixels import SHARE, placed
 
@@ -60,15 +61,15 @@ def frozen_encoder() -> EfficientNet:
     return load_pretrained().fused().eval()
 
 
-@lru_cache(maxsize=1)
-def grid() -> tuple[int, int]:
-    """Rows and columns of the features of an image."""
-    return EfficientNet().grid(SIZE, SIZE)
+@lru_cache
+def grid(depth: int = LAST) -> tuple[int, int]:
+    """Rows and columns of the features of an image after stage `depth`."""
+    return EfficientNet().grid(SIZE, SIZE, depth)
 
 
-@lru_cache(maxsize=1)
-def width() -> int:
-    return EfficientNet().width()
+@lru_cache
+def width(depth: int = LAST) -> int:
+    return EfficientNet().width(depth)
 
 
 def imagenet_inputs(images: Float[Tensor, "b 3 y x"]) -> Float[Tensor, "b 3 y x"]:
@@ -76,9 +77,11 @@ def imagenet_inputs(images: Float[Tensor, "b 3 y x"]) -> Float[Tensor, "b 3 y x"
     return normalise(images * 255)
 
 
-def kept_features(images: Images, device: torch.device, *, mirrored: bool) -> KeptFeatures:
+def kept_features(
+    images: Images, device: torch.device, *, mirrored: bool, depth: int = LAST
+) -> KeptFeatures:
     """From the cache where they are there, else computed and put there."""
-    arrays = [kept(images, device, flipped) for flipped in (False, True)[: 1 + mirrored]]
+    arrays = [kept(images, device, flipped, depth) for flipped in (False, True)[: 1 + mirrored]]
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         if sum(array.nbytes for array in arrays) < free / SHARE:
@@ -86,11 +89,11 @@ def kept_features(images: Images, device: torch.device, *, mirrored: bool) -> Ke
     return KeptFeatures(arrays)
 
 
-def kept(images: Images, device: torch.device, mirrored: bool) -> Features:
-    said = f"{DIGEST} {SIZE} {mirrored} {images.digest()}"
+def kept(images: Images, device: torch.device, mirrored: bool, depth: int) -> Features:
+    said = f"{DIGEST} {SIZE} {depth} {mirrored} {images.digest()}"
     folder = cache_folder() / "features"
     path = folder / f"{hashlib.sha256(said.encode()).hexdigest()[:32]}.npy"
-    shape = (len(images), grid()[0] * grid()[1], width())
+    shape = (len(images), math.prod(grid(depth)), width(depth))
     found = read(path, shape)
     if found is not None:
         return found
@@ -103,7 +106,7 @@ def kept(images: Images, device: torch.device, mirrored: bool) -> Features:
         os.close(number)
         try:
             out = np.lib.format.open_memmap(draft, mode="w+", dtype=np.float16, shape=shape)
-            compute(images, device, mirrored, out)
+            compute(images, device, mirrored, depth, out)
             out.flush()
             del out
             os.replace(draft, path)
@@ -115,7 +118,7 @@ def kept(images: Images, device: torch.device, mirrored: bool) -> Features:
     except OSError:
         pass  # read-only or full: they are computed all the same, only not kept
     memory = np.empty(shape, np.float16)
-    compute(images, device, mirrored, memory)
+    compute(images, device, mirrored, depth, memory)
     return memory
 
 
@@ -129,7 +132,9 @@ def read(path: Path, shape: tuple[int, ...]) -> Features | None:
 
 
 @torch.no_grad()
-def compute(images: Images, device: torch.device, mirrored: bool, out: Features) -> None:
+def compute(
+    images: Images, device: torch.device, mirrored: bool, depth: int, out: Features
+) -> None:
     net, pixels = frozen_encoder().to(device), placed(images, device)
     at_once = AT_ONCE.get(device.type, 16)
     words = "seeing images" + " mirrored" * mirrored
@@ -137,6 +142,6 @@ def compute(images: Images, device: torch.device, mirrored: bool, out: Features)
         for start in range(0, len(images), at_once):
             stop = min(start + at_once, len(images))
             some = pixels(slice(start, stop)).float() / 255
-            seen = net.features(imagenet_inputs(some.flip(-1) if mirrored else some))
+            seen = net.features(imagenet_inputs(some.flip(-1) if mirrored else some), depth)
             out[start:stop] = seen.cpu().numpy().astype(np.float16)
             advance(stop - start)

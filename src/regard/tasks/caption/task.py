@@ -25,6 +25,7 @@ from regard.tasks.caption.learning import measure, measured, objective
 from regard.tasks.caption.views import look, views
 from regard.tasks.task import Task
 from regard.train.loop import put_weights
+from regard.train.optimiser import come_trained
 
 WEIGHTS = "model.safetensors"
 
@@ -39,7 +40,7 @@ def settle(config: CaptionConfig, data: CaptionData) -> CaptionConfig:
         )
     seen_by, encoder, width = config.encoder, model.encoder, model.context_width
     if seen_by == IMAGENET:
-        width = features.width()
+        width = features.width(config.depth)
     elif seen_by != OWN:
         encoder = encoder_of(config)
         seen_by = str(Path(seen_by).absolute())  # a run may be loaded from any folder
@@ -82,7 +83,7 @@ def build(config: CaptionConfig, facts: Facts, **options: Any) -> Captioner:
     if config.encoder == IMAGENET:
         encoder: nn.Module | None = None
         if not config.kept:
-            encoder = load_pretrained().freeze(config.frozen)
+            encoder = come_trained(load_pretrained(config.depth).freeze(config.frozen))
         return Captioner(config.model, encoder=encoder, **options)
     model = Captioner(config.model, **options)
     if config.encoder != OWN:
@@ -106,7 +107,7 @@ def begin_with(model: Captioner, run: Path) -> None:
     weights = folder.read_tensors(WEIGHTS)
     kept = {name: weight for name, weight in weights.items() if not name.startswith("head.")}
     try:
-        put_weights(model.encoder, kept)
+        put_weights(come_trained(model.encoder), kept)
     except ValueError as trouble:
         raise UserError(f"{run} does not fit the encoder: {trouble}") from None
 

@@ -111,7 +111,8 @@ def stands_alone(sign: str) -> bool:
 
 def grid_of(config: CaptionConfig) -> tuple[int, int]:
     """Rows and columns of the patches that the decoder reads."""
-    return config.model.encoder.grid if config.model.context_width is None else kept_grid()
+    own = config.model.context_width is None
+    return config.model.encoder.grid if own else kept_grid(config.depth)
 
 
 @torch.no_grad()
