@@ -122,7 +122,10 @@ def dense(call: Call) -> Tensor:
     elif allowed is not None:
         # Kernels disagree about a query that may read nothing: let it read all, then forget it.
         blind = ~allowed.any(-1, keepdim=True)
-        read = _sdpa(q, k, v, call.beta, attn_mask=allowed | blind)
+        readable = allowed | blind
+        if readable.shape[-1] == 1:  # all keys or none: kernels on a GPU want that written out
+            readable = readable.expand(*readable.shape[:-1], k.shape[-2]).contiguous()
+        read = _sdpa(q, k, v, call.beta, attn_mask=readable)
     else:
         return _sdpa(q, k, v, call.beta)
     if blind.shape[-2] == 1 != q.shape[-2]:
