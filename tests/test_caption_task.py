@@ -34,7 +34,7 @@ from regard.tasks.caption import data as reading
 from regard.tasks.caption import features, judging, views
 from regard.tasks.caption.answers import opened, seen_of
 from regard.tasks.caption.config import CaptionConfig, WritingConfig
-from regard.tasks.caption.data import ROUND, CaptionBatches, CaptionData, Facts, read
+from regard.tasks.caption.data import ROUND, CaptionBatches, CaptionData, Facts, lined, read
 from regard.tasks.caption.judging import Judgement, judge, looks_of
 from regard.tasks.caption.learning import measure, objective, sample, truths
 from regard.tasks.caption.task import CAPTION, build, settle
@@ -188,8 +188,7 @@ def test_captions_of_like_lengths_come_together():
     lines = data.numbers
     order = np.random.default_rng(0).permutation(128).reshape(-1, 8)
     apart = sum(
-        int((CaptionBatches.lined([lines[row][0] for row in rows], data.facts) == 0).sum())
-        for rows in order
+        int((lined([lines[row][0] for row in rows], data.facts) == 0).sum()) for rows in order
     )
     assert ours < apart / 2
 
@@ -303,7 +302,7 @@ def test_measure_tells_the_truth_of_scenes_and_the_loss_of_words(run):
         seen = facts.inputs(torch.from_numpy(part.images.pixels))
         numbers = [facts.words.encode(texts[0])[: facts.longest] for texts in part.captions]
         with torch.no_grad():
-            total, count = looped(run.model, facts, seen, CaptionBatches.lined(numbers, facts))
+            total, count = looped(run.model, facts, seen, lined(numbers, facts))
             greedy = write(run.model, seen, facts, WritingConfig())
         assert figures[f"{name}.loss"] == pytest.approx(float(total) / count, rel=1e-4)
         assert figures[f"{name}.true"] == truths([text.text for text in greedy], name).mean()
@@ -831,8 +830,26 @@ def test_kept_features_are_those_of_the_network_mirrored_where_asked(tmp_path):
     expected = torch.stack([mirrored[2], plain[0], mirrored[1]])
     torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-2)
     assert found.shape == (3, 49, 320) and features.grid() == (7, 7) and features.width() == 320
+    there = features.KeptFeatures([torch.from_numpy(np.array(one)) for one in kept.versions])
+    picked = there.pick(torch.from_numpy(rows), torch.from_numpy(flipped))
+    assert there.resident and not kept.resident
+    assert torch.equal(picked.float(), found)  # as on a GPU
+    assert torch.equal(there.rows(slice(1, 3), CPU), kept.rows(slice(1, 3), CPU))
     alone = features.kept_features(images, CPU, mirrored=False).take(rows, flipped, CPU)
     torch.testing.assert_close(alone.float(), plain[rows], rtol=1e-2, atol=1e-2)
+
+
+@needs_weights
+def test_features_of_another_stage_are_kept_apart():
+    images = squares()
+    eighth = features.kept_features(images, CPU, mirrored=False)
+    ninth = features.kept_features(images, CPU, mirrored=False, depth=9)
+    with torch.no_grad():
+        plain = load_pretrained().features(normalise(torch.from_numpy(images.pixels)), 9)
+    found = ninth.rows(slice(0, 3), CPU).float()
+    torch.testing.assert_close(found, plain, rtol=1e-2, atol=1e-2)
+    assert eighth.rows(slice(0, 3), CPU).shape[-1] == 320 and found.shape[-1] == 1280
+    assert features.grid(9) == (7, 7) and features.width(9) == 1280 and features.grid(6) == (14, 14)
 
 
 @needs_weights
@@ -840,23 +857,23 @@ def test_features_are_computed_once_and_again_when_they_are_damaged(tmp_path, mo
     calls = []
     monkeypatch.setattr(
         *(features, "compute"),
-        lambda images, device, mirrored, out: (calls.append(mirrored), out.fill(len(calls))),
+        lambda images, device, mirrored, depth, out: (calls.append(mirrored), out.fill(len(calls))),
     )
     images = squares()
-    first = features.kept(images, CPU, False)
-    assert features.kept(images, CPU, False)[0, 0, 0] == first[0, 0, 0] == 1 and calls == [False]
-    assert features.kept(images, CPU, True)[0, 0, 0] == 2  # mirrored ones are another file
-    assert features.kept(squares(2), CPU, False)[0, 0, 0] == 3
+    first = features.kept(images, CPU, False, 8)
+    assert features.kept(images, CPU, False, 8)[0, 0, 0] == first[0, 0, 0] == 1 and calls == [False]
+    assert features.kept(images, CPU, True, 8)[0, 0, 0] == 2  # mirrored ones are another file
+    assert features.kept(squares(2), CPU, False, 8)[0, 0, 0] == 3
     files = sorted((tmp_path / "cache" / "regard" / "features").iterdir())
     assert len(files) == 3 and all(file.suffix == ".npy" for file in files)
     for file in files:
         file.write_bytes(file.read_bytes()[:-7])
-    assert features.kept(images, CPU, False)[0, 0, 0] == 4
+    assert features.kept(images, CPU, False, 8)[0, 0, 0] == 4
     files[0].write_bytes(b"")
     files[1].write_text("not an array")
-    assert {float(features.kept(images, CPU, way)[0, 0, 0]) for way in (True, False)} <= {4, 5, 6}
+    assert {float(features.kept(images, CPU, way, 8)[0, 0, 0]) for way in (True, False)} <= {4, 5, 6}
     calls.clear()
-    features.kept(images, CPU, False)
+    features.kept(images, CPU, False, 8)
     assert calls == []
 
 
@@ -869,7 +886,7 @@ def test_features_are_computed_where_nothing_can_be_kept(tmp_path, monkeypatch, 
         monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     else:
         (tmp_path / "cache").write_text("no folder")
-    found = features.kept(squares(), CPU, False)
+    found = features.kept(squares(), CPU, False, 8)
     assert found.shape == (3, 49, 320) and (found == 1).all()
     assert not list(tmp_path.rglob("*.npy")) and not list(tmp_path.rglob("*.draft"))
 
@@ -881,7 +898,7 @@ def test_a_stopped_computation_leaves_nothing_behind(tmp_path, monkeypatch):
 
     monkeypatch.setattr(features, "compute", stopped)
     with pytest.raises(KeyboardInterrupt):
-        features.kept(squares(), CPU, False)
+        features.kept(squares(), CPU, False, 8)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 

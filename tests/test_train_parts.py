@@ -11,7 +11,7 @@ from torch import nn
 from regard.attention import learned, relative_bias
 from regard.model import TokenEmbed, ViT, ViTConfig
 from regard.train.config import OptimiserConfig, ScheduleConfig
-from regard.train.optimiser import Average, make_optimiser, parameter_groups
+from regard.train.optimiser import Average, come_trained, make_optimiser, parameter_groups
 from regard.train.pack import pack, unpack
 from regard.train.schedule import rate
 
@@ -100,6 +100,23 @@ def test_only_matrices_decay_and_every_parameter_moves_once():
         "tables": {"words.table.weight", "place.table", "bias.table"},
         "vectors": {"linear.bias", "norm.weight", "norm.bias", "stem.bias"},
     }
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_what_comes_trained_is_moved_at_its_share_of_the_rate(kind):
+    torch.manual_seed(0)
+    model = nn.ModuleDict({"seen": nn.Linear(6, 6), "said": nn.Linear(6, 6)})
+    come_trained(model["seen"])
+    model["said"].load_state_dict(model["seen"].state_dict())
+    first = model["seen"].weight.detach().clone()
+    optimiser = make_optimiser(model, OptimiserConfig(kind, trained=0.25, decay=0.0))
+    for parameter in model.parameters():
+        parameter.grad = torch.linspace(-1, 1, parameter.numel()).view_as(parameter)
+    optimiser.set_rates(0.5)
+    optimiser.step()
+    moved = {name: layer.weight.detach() - first for name, layer in model.items()}
+    assert moved["said"].abs().max() > 0
+    torch.testing.assert_close(moved["seen"], 0.25 * moved["said"])
 
 
 @pytest.mark.parametrize("stem", ["patch", "conv"])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64, UInt8
+from jaxtyping import Float, Int, Int64, UInt8
 from torch import Tensor
 
 from regard.data.augment import seeded
@@ -141,13 +141,20 @@ class CaptionBatches:
     """Training images, each with some of its captions, in an order that seed and epoch decide.
 
     Images whose captions are about as long come together, so that little is padding; the images
-    left over when an epoch does not split evenly sit it out.
+    left over when an epoch does not split evenly sit it out. Whatever fits lies on the device, and
+    so does the order of an epoch: a copy for each batch would keep a GPU waiting.
     """
 
     def __init__(self, config: CaptionConfig, data: CaptionData, device: torch.device) -> None:
         self.data, self.device, self.seed = data, device, config.train.seed
         self.count = len(data.captions.train)
         self.batch, self.texts = min(config.batch, self.count), config.texts
+        longest = data.facts.longest
+        lines = [text[:longest] for texts in data.numbers for text in texts]
+        self.lengths = np.array([len(line) for line in lines])
+        self.lines = lined(lines, data.facts, np.int32).to(device)
+        self.counts = np.array([len(texts) for texts in data.numbers])
+        self.firsts = self.counts.cumsum() - self.counts
         images = data.captions.train.images
         self.kept: KeptFeatures | None = None
         self.pixels: UInt8[Tensor, "n k y x"] | None = None
@@ -164,54 +171,58 @@ class CaptionBatches:
     def epoch(self, number: int, start: int) -> Iterator[CaptionBatch]:
         draw = np.random.default_rng([self.seed, number])
         chosen = self.choose(draw)
-        groups = self.group(draw, chosen)
-        mirrored = draw.random(self.count) < 0.5
+        rows = self.group(draw, chosen)
+        mirrored = (draw.random(self.count) < 0.5)[rows]
+        texts = chosen[rows].reshape(len(rows), -1)
+        widths = width_of(self.lengths[texts].max(1), self.data.facts)
+        there = [torch.from_numpy(part).to(self.device) for part in (rows, mirrored, texts)]
         seeds = batch_seeds(self.seed, number, len(self))
-        for rows, seed in islice(zip(groups, seeds, strict=True), start, None):
-            lines = [chosen[row][at] for row in rows for at in range(self.texts)]
-            yield CaptionBatch(self.see(rows, mirrored[rows]), self.padded(lines), seed)
+        for at in range(start, len(self)):
+            rows_there, mirrored_there, texts_there = (part[at] for part in there)
+            if self.kept is not None and self.kept.resident:
+                seen = self.kept.pick(rows_there, mirrored_there)
+            elif self.kept is not None:
+                seen = self.kept.take(rows[at], mirrored[at], self.device)
+            elif self.pixels is not None:
+                seen = self.pixels.index_select(0, rows_there)
+            else:
+                pixels = torch.from_numpy(self.data.captions.train.images.take(rows[at]))
+                seen = pixels.to(self.device, non_blocking=True)
+            words = self.lines.index_select(0, texts_there)[:, : widths[at]].long()
+            yield CaptionBatch(seen, words, seeds[at])
 
-    def choose(self, draw: np.random.Generator) -> list[list[list[int]]]:
-        """So many captions of each image, none twice before all were taken; the long are cut."""
-        picked, longest = [], self.data.facts.longest
-        for texts in self.data.numbers:
-            order = [int(at) for at in draw.permutation(len(texts))]
-            picked.append([texts[order[at % len(order)]][:longest] for at in range(self.texts)])
-        return picked
+    def choose(self, draw: np.random.Generator) -> Int64[np.ndarray, "n texts"]:
+        """So many captions of each image, none twice before all were taken."""
+        image = np.repeat(np.arange(self.count), self.counts)
+        order = np.lexsort((draw.random(len(image)), image))  # each image's own, in any order
+        return order[self.firsts[:, None] + np.arange(self.texts) % self.counts[:, None]]
 
     def group(
-        self, draw: np.random.Generator, chosen: list[list[list[int]]]
-    ) -> list[Int64[np.ndarray, "b"]]:
+        self, draw: np.random.Generator, chosen: Int64[np.ndarray, "n texts"]
+    ) -> Int64[np.ndarray, "batches b"]:
         """Rows in batches: sorted by length within pools, then the batches in any order."""
         order = draw.permutation(self.count)[: len(self) * self.batch]
-        lengths = np.array([max(map(len, texts)) for texts in chosen])
-        groups = []
+        lengths = self.lengths[chosen].max(1)
         for first in range(0, len(order), POOL * self.batch):
             pool = order[first : first + POOL * self.batch]
-            pool = pool[np.argsort(lengths[pool], kind="stable")]
-            groups += [pool[at : at + self.batch] for at in range(0, len(pool), self.batch)]
-        return [groups[at] for at in draw.permutation(len(groups))]
+            pool[:] = pool[np.argsort(lengths[pool], kind="stable")]
+        return order.reshape(len(self), self.batch)[draw.permutation(len(self))]
 
-    def padded(self, lines: list[list[int]]) -> Int64[Tensor, "r n"]:
-        return self.lined(lines, self.data.facts).to(self.device, non_blocking=True)
 
-    @staticmethod
-    def lined(lines: list[list[int]], facts: Facts) -> Int64[Tensor, "r n"]:
-        """Captions from start to end, one under the other, padded to one length."""
-        words, n = facts.words, 1 + max(map(len, lines))
-        n = 1 + min(-(-n // ROUND) * ROUND, facts.longest + 1)  # a model is given all but the last
-        out = np.full((len(lines), n), words.padding, np.int64)
-        for row, line in enumerate(lines):
-            out[row, : len(line) + 2] = [words.start, *line, words.end]
-        return torch.from_numpy(out)
+def lined(lines: list[list[int]], facts: Facts, kind: type = np.int64) -> Int[Tensor, "r n"]:
+    """Captions from start to end, one under the other, padded to one length."""
+    words = facts.words
+    start, end, n = words.start, words.end, int(width_of(max(map(len, lines)), facts))
+    out: np.ndarray = np.full((len(lines), n), words.padding, kind)
+    for row, line in enumerate(lines):
+        out[row, : len(line) + 2] = [start, *line, end]
+    return torch.from_numpy(out)
 
-    def see(self, rows: Int64[np.ndarray, "b"], mirrored: np.ndarray) -> Tensor:
-        if self.kept is not None:
-            return self.kept.take(rows, mirrored, self.device)
-        if self.pixels is not None:
-            return self.pixels[torch.from_numpy(rows).to(self.device)]
-        images = self.data.captions.train.images
-        return torch.from_numpy(images.take(rows)).to(self.device, non_blocking=True)
+
+def width_of(longest: Any, facts: Facts) -> Any:
+    """What captions of so many words at most are padded to, start and end included."""
+    n = -(-(longest + 1) // ROUND) * ROUND  # a model is given all but the last
+    return 1 + np.minimum(n, facts.longest + 1)
 
 
 Source = Callable[[slice], Tensor]
@@ -221,9 +232,7 @@ def source_of(config: CaptionConfig, facts: Facts, images: Images, device: torch
     """A function from rows of a split to what the model takes: images made ready, or features."""
     if config.kept:
         kept = kept_features(images, device, mirrored=False, depth=config.depth)
-        return lambda rows: kept.take(
-            np.arange(rows.start, rows.stop), np.zeros(rows.stop - rows.start, bool), device
-        ).float()
+        return lambda rows: kept.rows(rows, device).float()
     pixels = placed(images, device)
     ready = inputs_of(config, facts)
     return lambda rows: ready(pixels(rows).float() / 255)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -32,6 +33,7 @@ SIZE = 224  # pixels: what the weights were trained with
 AT_ONCE = {"cpu": 4, "cuda": 256}  # a CPU's caches hold few images
 
 Features = Float16[np.ndarray, "n m width"]
+V = TypeVar("V", np.ndarray, Tensor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +45,38 @@ class KeptFeatures:
 
     versions: Sequence[Features] | Sequence[Float[Tensor, "n m width"]]  # plain, then mirrored
 
+    @property
+    def resident(self) -> bool:
+        """Whether they lie on a GPU."""
+        return isinstance(self.versions[0], Tensor)
+
+    def pick(
+        self, rows: Int64[Tensor, "b"], flipped: Bool[Tensor, "b"]
+    ) -> Float[Tensor, "b m width"]:
+        """Those of some images, or of their mirror images, where all of them lie on the GPU."""
+        first, last = (version.index_select(0, rows) for version in self.ends(Tensor))
+        return last.where(flipped[:, None, None], first)
+
     def take(
         self, rows: Int64[np.ndarray, "b"], flipped: Bool[np.ndarray, "b"], device: torch.device
     ) -> Float[Tensor, "b m width"]:
-        chosen = flipped & (len(self.versions) > 1)
-        first, last = self.versions[0], self.versions[-1]
-        if isinstance(first, Tensor) and isinstance(last, Tensor):
-            at = torch.from_numpy(rows).to(device)
-            kept = torch.from_numpy(~chosen).to(device)[:, None, None]
-            return first[at].where(kept, last[at])
-        found = np.where(chosen[:, None, None], np.asarray(last[rows]), np.asarray(first[rows]))
+        """The same out of mapped files."""
+        first, last = (np.asarray(version[rows]) for version in self.ends(np.ndarray))
+        found = np.where(flipped[:, None, None], last, first)
         return torch.from_numpy(found).to(device, non_blocking=True)
+
+    def rows(self, rows: slice, device: torch.device) -> Float[Tensor, "b m width"]:
+        """Those of images that follow one another, as they are."""
+        found = self.versions[0][rows]
+        return torch.as_tensor(np.array(found) if isinstance(found, np.ndarray) else found).to(
+            device
+        )
+
+    def ends(self, kind: type[V]) -> tuple[V, V]:
+        """The plain and the mirrored version, or twice the only one."""
+        first, last = self.versions[0], self.versions[-1]
+        assert isinstance(first, kind) and isinstance(last, kind)
+        return first, last
 
 
 @lru_cache(maxsize=1)

@@ -19,10 +19,10 @@ from regard.model.captioner import Captioner
 from regard.tasks.caption.config import CaptionConfig, WritingConfig
 from regard.tasks.caption.data import (
     CaptionBatch,
-    CaptionBatches,
     CaptionData,
     Facts,
     inputs_of,
+    lined,
     source_of,
 )
 from regard.tasks.caption.writing import write_all
@@ -135,7 +135,7 @@ def losses(
     facts, at_once = data.facts, 64
     numbers = [facts.words.encode(texts[0])[: facts.longest] for texts in part.captions]
     lines = [
-        CaptionBatches.lined(numbers[at : at + at_once], facts).to(device)
+        lined(numbers[at : at + at_once], facts).to(device)
         for at in range(0, len(numbers), at_once)
     ]
 
