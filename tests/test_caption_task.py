@@ -709,6 +709,24 @@ def photos(tmp_path) -> Path:
     return folder
 
 
+def test_other_data_are_captioned_whole_in_the_runs_own_words(photos, tmp_path):
+    options = {"root": tmp_path / "runs", "quiet": True, "device": "cpu", "report": False}
+    run = rg.train("caption", data="scenes", epochs=1, **options, **TINY)
+    judged = run.evaluate(data=photos)
+    assert len(judged.captions) == 18 and judged.truth is None
+    assert judged.scores.copied is None  # their training captions are not what this model learnt
+    words = run.facts.words
+    known = {words.entry(number) for number in range(len(words))}
+    assert {word for text in judged.captions for word in text.replace(",", " , ").split()} <= known
+    assert run.evaluate("test", data=photos).captions == judged.captions[15:]
+    assert not list(run.folder.path.glob("evaluation-all*"))
+    with pytest.raises(UserError, match="numbered within their splits: say --split test"):
+        run.evaluate(data="scenes")
+    assert run.evaluate("test", data="scenes").captions == run.evaluate("test").captions
+    with pytest.raises(UserError, match="no split 'tset'; there are train, validation, test and"):
+        run.evaluate("tset")
+
+
 @pytest.mark.parametrize("kind", ["words", "bytes"])
 def test_captions_of_any_writing_are_learnt_and_come_back(photos, tmp_path, kind):
     run = rg.train(
@@ -771,6 +789,7 @@ def test_an_encoder_begins_with_the_weights_of_a_run_and_needs_it_no_more(
     options = {**TINY, "data": str(photos), "encoder": "seeing"}
     trained, _ = untrained(**options)
     assert trained.config.encoder == str(tmp_path / "seeing")
+    assert trained.facts.mean == seeing.facts.mean  # it knows pixels by its own scale
     theirs = seeing.model.state_dict()
     for name, weight in trained.model.encoder.state_dict().items():
         assert torch.equal(weight, theirs[name]), name
@@ -871,7 +890,11 @@ def test_features_are_computed_once_and_again_when_they_are_damaged(tmp_path, mo
     assert features.kept(images, CPU, False, 8)[0, 0, 0] == 4
     files[0].write_bytes(b"")
     files[1].write_text("not an array")
-    assert {float(features.kept(images, CPU, way, 8)[0, 0, 0]) for way in (True, False)} <= {4, 5, 6}
+    assert {float(features.kept(images, CPU, way, 8)[0, 0, 0]) for way in (True, False)} <= {
+        4,
+        5,
+        6,
+    }
     calls.clear()
     features.kept(images, CPU, False, 8)
     assert calls == []
@@ -880,7 +903,9 @@ def test_features_are_computed_once_and_again_when_they_are_damaged(tmp_path, mo
 @needs_weights
 @pytest.mark.parametrize("trouble", ["a file in its place", "no space"])
 def test_features_are_computed_where_nothing_can_be_kept(tmp_path, monkeypatch, trouble):
-    monkeypatch.setattr(features, "compute", lambda images, device, mirrored, out: out.fill(1.0))
+    monkeypatch.setattr(
+        features, "compute", lambda images, device, mirrored, depth, out: out.fill(1.0)
+    )
     if trouble == "no space":
         usage = shutil.disk_usage(tmp_path)._replace(free=1000)
         monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
@@ -893,7 +918,7 @@ def test_features_are_computed_where_nothing_can_be_kept(tmp_path, monkeypatch, 
 
 @needs_weights
 def test_a_stopped_computation_leaves_nothing_behind(tmp_path, monkeypatch):
-    def stopped(images, device, mirrored, out):
+    def stopped(images, device, mirrored, depth, out):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(features, "compute", stopped)

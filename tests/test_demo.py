@@ -12,8 +12,11 @@ from PIL import Image
 
 from regard import attention, demo
 from regard.cli import main
+from regard.data.captions import CaptionSet
+from regard.data.embedded.scene_set import scene_set
+from regard.tasks.caption import data as reading
 
-PICTURES = ("masks.png", "attention.png")
+PICTURES = ("masks.png", "attention.png", "caption.png")
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +26,14 @@ def tour(tmp_path_factory):
     out.mkdir()
     (out / "masks.png").write_text("an older picture", encoding="utf-8")
     (out / "notes.txt").write_text("mine", encoding="utf-8")
-    with redirect_stdout(io.StringIO()) as said:
+    with redirect_stdout(io.StringIO()) as said, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "scene_set", few_scenes)
         assert main(["demo", "--out", str(out), "--epochs", "2"]) == 0
     return out, said.getvalue()
+
+
+def few_scenes(train: int, *, size: int) -> CaptionSet:
+    return scene_set(min(train, 96), held=24, size=size)
 
 
 def test_the_tour_trains_tests_and_says_what_was_proved(tour):
@@ -64,9 +72,9 @@ def test_the_tour_writes_real_pictures(tour, name):
 
 def test_the_tour_replaces_only_its_own_files(tour):
     out, _ = tour
-    run = "classify-digits-001"
-    assert sorted(path.name for path in out.iterdir()) == sorted((*PICTURES, "notes.txt", run))
-    assert (out / run / "report.html").is_file()
+    runs = ("classify-digits-001", "caption-scenes-001")
+    assert sorted(path.name for path in out.iterdir()) == sorted((*PICTURES, "notes.txt", *runs))
+    assert all((out / run / "report.html").is_file() for run in runs)
     assert (out / "notes.txt").read_text(encoding="utf-8") == "mine"
 
 

@@ -20,7 +20,7 @@ from regard.data.caption_files import list_captions
 from regard.data.caption_rows import CaptionItem, CaptionListing
 from regard.data.catalogue import resolve
 from regard.data.division import TEST, VALIDATION, divide
-from regard.data.images import SPLITS, Channels, FileImages, Images
+from regard.data.images import SPLITS, Channels, FileImages, Images, joined
 from regard.data.store import first_of, squares
 from regard.errors import UserError
 
@@ -70,6 +70,12 @@ class CaptionSet:
             raise ValueError(f"no split {split!r}; there are {', '.join(SPLITS)}")
         found: CaptionSplit = getattr(self, split)
         return found
+
+    def whole(self) -> CaptionSplit:
+        """All images, whichever split they are in."""
+        parts = [self[name] for name in SPLITS]
+        captions = sum((part.captions for part in parts), ())
+        return CaptionSplit(joined([part.images for part in parts]), captions)
 
     @cached_property
     def digest(self) -> str:

@@ -110,6 +110,17 @@ class Split:
         return Split(self.images.only(rows), self.labels[rows])
 
 
+def joined(images: Sequence[Images]) -> Images:
+    """The images of several splits, one after the other."""
+    arrays = [each.pixels for each in images if isinstance(each, ArrayImages)]
+    if len(arrays) == len(images):
+        return ArrayImages(np.concatenate(arrays))
+    files = [each for each in images if isinstance(each, FileImages)]
+    if len(files) != len(images):
+        raise ValueError("some splits are in memory and others in files")
+    return replace(files[0], paths=sum((each.paths for each in files), ()))
+
+
 @dataclass(frozen=True, eq=False)
 class ImageSet:
     """A data set: what its classes are called, three splits, and whose it is."""
@@ -142,14 +153,7 @@ class ImageSet:
         """All images, whichever split they are in."""
         parts = [self[name] for name in SPLITS]
         labels = np.concatenate([part.labels for part in parts])
-        images = [part.images for part in parts]
-        arrays = [each.pixels for each in images if isinstance(each, ArrayImages)]
-        if len(arrays) == len(images):
-            return Split(ArrayImages(np.concatenate(arrays)), labels)
-        files = [each for each in images if isinstance(each, FileImages)]
-        if len(files) != len(images):
-            raise ValueError("some splits are in memory and others in files")
-        return Split(replace(files[0], paths=sum((each.paths for each in files), ())), labels)
+        return Split(joined([part.images for part in parts]), labels)
 
     @cached_property
     def digest(self) -> str:

@@ -76,6 +76,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
             },
             "regard.tasks.caption.config:CaptionConfig",
             "regard.tasks.caption.task:CAPTION",
+            "regard.tasks.caption.demo:demo",
         ),
     }
 )

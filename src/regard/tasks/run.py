@@ -10,7 +10,7 @@ The command line calls the same functions.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from regard.tasks.report import (
     write_evaluation,
     write_report,
 )
-from regard.tasks.session import Session, differences
+from regard.tasks.session import Session
 from regard.tasks.task import Judged, Looked, Task, Trained
 from regard.train.device import choose_device
 from regard.train.loop import put_weights
@@ -165,25 +165,13 @@ class Run:
     def evaluate(self, split: str | None = None, *, data: str | Path | None = None) -> Judged:
         """The final figures on a split, kept in the run: test, or `all` of other data."""
         split = split or ("test" if data is None else "all")
-        used = self.data if data is None else self.other_data(str(data))
+        used = (
+            self.data if data is None else self.task.read_other(self.config, self.facts, str(data))
+        )
         judged = self.task.judge(self.trained, used, split)
         if data is None:
             write_evaluation(self.folder, split, judged)
         return judged
-
-    def other_data(self, name: str) -> Any:
-        """Data of the user's choice, which must speak of the same classes."""
-        config = change(self.config, {"data": name})
-        data = self.task.read(config)
-        theirs, ours = (getattr(facts, "classes", ()) for facts in (data.facts, self.facts))
-        if strange := [word for word in theirs if word not in ours]:
-            raise UserError(f"{name} has classes that the run does not know: {few(strange)}")
-        if missing := [word for word in ours if word not in theirs]:
-            raise UserError(f"{name} has no images of classes that the run knows: {few(missing)}")
-        wanted = to_values(self.task.settle(config, data)) | {"data": config.data}
-        for field, (needed, have) in differences(wanted, to_values(config)).items():
-            raise UserError(f"{name} needs {field} = {needed!r}, and the run has {have!r}")
-        return data
 
     def evaluated(self, split: str) -> Judged | None:
         """What `evaluate` last said of a split."""
@@ -247,12 +235,6 @@ class Look:
             f'<iframe srcdoc="{page}" sandbox="allow-scripts allow-downloads" '
             'style="width:100%;height:720px;border:0"></iframe>'
         )
-
-
-def few(names: Sequence[str]) -> str:
-    """The first of several names, and how many there are."""
-    first = ", ".join(names[:5])
-    return first if len(names) <= 5 else f"{first}, … ({len(names)} in all)"
 
 
 def flattened(changes: Mapping[str, Any], under: str = "") -> list[tuple[str, Any]]:

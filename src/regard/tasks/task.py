@@ -81,6 +81,8 @@ class Task(Generic[C, D, F]):
 
     read: Callable[[C], D]
     """The data a configuration names."""
+    read_other: Callable[[C, F, str], D]
+    """`(config, facts, name)`: data that a run was not trained on, if it can speak of them."""
     settle: Callable[[C, D], C]
     """The configuration with what the data decide filled in: sizes, classes."""
     build: Callable[..., nn.Module]

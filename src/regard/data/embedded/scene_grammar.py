@@ -8,6 +8,10 @@ A caption makes one claim or two, joined by ", and". A claim is one of four: tha
 things (`Listed`), that one is somewhere (`Placed`), that two are related (`Related`), or how many
 of all have a colour (`Share`). Captions are lower case, have no full stop, and use 70 words.
 
+**What is told first.** People begin with what catches the eye, and so do captions: large things
+before small ones, and of one size those further left. Of what is inside something, either may come
+first. So a picture and the first words of a caption mostly settle which thing is spoken of next.
+
 **When a caption is true.** "a" asks for at least one such thing, a number for exactly so many,
 among all that answer to the words said: "two circles" counts circles of every colour. Claims are
 judged one by one. Relations are those of `scenes`. For places a picture has three columns and
@@ -29,6 +33,7 @@ from regard.data.embedded.scenes import (
     COLOURS,
     RELATIONS,
     SHAPES,
+    SIZES,
     WORDING,
     Draws,
     Relation,
@@ -245,7 +250,8 @@ def is_in(third: int | None, ends: int, slack: int) -> bool:
 
 def tell_relation(scene: Scene, draws: Draws) -> str:
     """One relation that the scene offers, with the colour and shape of both things."""
-    return say(relation_claim(scene, draws), draws)
+    claim, swapped = relation_claim(scene, draws)
+    return say(claim, draws, swapped=swapped)
 
 
 def tell_place(scene: Scene, draws: Draws) -> str | None:
@@ -255,22 +261,20 @@ def tell_place(scene: Scene, draws: Draws) -> str | None:
 
 def tell_two(scene: Scene, draws: Draws) -> str | None:
     """A relation, and where something else is, in one sentence."""
-    relation, place = relation_claim(scene, draws), place_claim(scene, draws)
-    if place is None or any(same_kind(place.group, group) for group in groups_of(relation)):
+    relation, swapped = relation_claim(scene, draws)
+    kinds = {(group.colour, group.shape) for group in groups_of(relation)}
+    place = place_claim(scene, draws, [t for t in scene.things if (t.colour, t.shape) in kinds])
+    if place is None:
         return None
-    claims: list[Claim] = draws.shuffled((relation, place))
-    return ", and ".join(say(claim, draws, whole=True) for claim in claims)
-
-
-def same_kind(one: Group, other: Group) -> bool:
-    return (one.colour, one.shape) == (other.colour, other.shape)
+    first = say(relation, draws, whole=True, swapped=swapped)
+    return f"{first}, and {say(place, draws, whole=True)}"
 
 
 def tell_list(scene: Scene, draws: Draws) -> str:
     """All things, or how many there are and of what colour."""
-    things = scene.things
+    things = by_salience(scene.things)
     if draws.chance(25):
-        colour = draws.pick(things).colour
+        colour = things[0].colour
         number = sum(thing.colour == colour for thing in things)
         if number < len(things):
             return say(Share(len(things), number, colour), draws)
@@ -286,39 +290,67 @@ def tell_list(scene: Scene, draws: Draws) -> str:
     once = 1 if draws.chance(10) else None  # "one" or "a"
     groups = [
         Group(looks.count(look) if looks.count(look) > 1 else once, *look)
-        for look in dict.fromkeys(draws.shuffled(looks))
+        for look in dict.fromkeys(looks)
     ]
     return say(Listed(tuple(groups)), draws)
 
 
-def relation_claim(scene: Scene, draws: Draws) -> Related:
-    relation: Relation = draws.pick(scene.relations)
+def relation_claim(scene: Scene, draws: Draws) -> tuple[Related, bool | None]:
+    """A relation of the most salient thing that has one, and whether the other thing comes first.
+
+    None leaves that open.
+    """
+    order = [scene.things.index(thing) for thing in by_salience(scene.things)]
+    related = {each for relation in scene.relations for each in (relation.subject, relation.other)}
+    first = next(each for each in order if each in related)
+    ways: dict[tuple[str, bool], list[Relation]] = {}
+    for relation in scene.relations:
+        if first in (relation.subject, relation.other):
+            ways.setdefault((relation.name, relation.other == first), []).append(relation)
+    name, swapped = draws.pick(tuple(ways))
+    relation = min(
+        ways[name, swapped], key=lambda r: order.index(r.subject if swapped else r.other)
+    )
     subject, other = scene.things[relation.subject], scene.things[relation.other]
-    return Related(described(subject, draws), relation.name, described(other, draws))
+    claim = Related(described(subject, draws), name, described(other, draws))
+    return claim, None if name == "inside" else swapped
 
 
-def place_claim(scene: Scene, draws: Draws) -> Placed | None:
-    """One thing that is clearly somewhere, or None if there is no such thing."""
-    clear = [
-        (thing, place)
-        for thing in scene.things
-        for place in PLACES
-        if is_in(place[0], thing.box[0] + thing.box[2], CLEAR)
-        and is_in(place[1], thing.box[1] + thing.box[3], CLEAR)
-    ]
-    if not clear:
-        return None
-    thing, place = draws.pick(clear)
-    return Placed(described(thing, draws), place)
+def place_claim(scene: Scene, draws: Draws, besides: Sequence[Thing] = ()) -> Placed | None:
+    """Where the most salient thing is that is clearly somewhere, or None if there is no such."""
+    for thing in by_salience(scene.things):
+        places = [
+            place
+            for place in PLACES
+            if is_in(place[0], thing.box[0] + thing.box[2], CLEAR)
+            and is_in(place[1], thing.box[1] + thing.box[3], CLEAR)
+        ]
+        if places and thing not in besides:
+            return Placed(described(thing, draws), draws.pick(places))
+    return None
+
+
+def by_salience(things: Sequence[Thing]) -> list[Thing]:
+    """Large things before small ones, and of one size from left to right."""
+    return sorted(things, key=lambda thing: (-SIZES[thing.size][0], *thing.box))
 
 
 def described(thing: Thing, draws: Draws) -> Group:
     return Group(None, thing.size if draws.chance(35) else None, thing.colour, thing.shape)
 
 
-def say(claim: Claim, draws: Draws, whole: bool = False) -> str:
-    """The claim in words; `whole` asks for a sentence rather than a heading."""
-    frame = draws.pick([frame for frame in frames()[blank(claim)] if frame.whole or not whole])
+def say(claim: Claim, draws: Draws, whole: bool = False, swapped: bool | None = None) -> str:
+    """The claim in words; `whole` asks for a sentence rather than a heading.
+
+    `swapped` decides whether the other thing of a relation comes before its subject.
+    """
+    frame = draws.pick(
+        [
+            frame
+            for frame in frames()[blank(claim)]
+            if (frame.whole or not whole) and swapped in (None, frame.swapped)
+        ]
+    )
     groups = groups_of(claim)
     phrases = iter([phrase_of(group, draws) for group in groups[:: -1 if frame.swapped else 1]])
     return re.sub(GAPS, lambda _: next(phrases), frame.text)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,15 @@ import torch
 from jaxtyping import Float, Int, Int64, UInt8
 from torch import Tensor
 
+from regard.config import change
 from regard.data.augment import seeded
 from regard.data.captions import CaptionSet, CaptionSplit, captions_at_size, read_captions
 from regard.data.embedded.scene_set import scene_set
 from regard.data.images import SPLITS, Images
 from regard.data.vocabulary import BytePairVocabulary, WordVocabulary, fit_vocabulary, from_text
 from regard.errors import UserError
-from regard.tasks.caption.config import IMAGENET, CaptionConfig
+from regard.runs import RunFolder
+from regard.tasks.caption.config import IMAGENET, OWN, CaptionConfig
 from regard.tasks.caption.features import SIZE, KeptFeatures, imagenet_inputs, kept_features
 from regard.tasks.pixels import ImageFacts, batch_seeds, placed, resident, statistics
 
@@ -53,6 +56,7 @@ class CaptionData:
     captions: CaptionSet
     facts: Facts
     drawn: bool = False  # whether these are scenes, of which it is known what is true
+    own: bool = True  # whether its training captions are those that the model learnt
 
     @property
     def name(self) -> str:
@@ -81,12 +85,7 @@ class CaptionData:
 
 def read(config: CaptionConfig) -> CaptionData:
     """The images and captions a configuration names, at the size its encoder wants."""
-    size = SIZE if config.encoder == IMAGENET else config.model.encoder.image
-    if config.data == SCENES:
-        found = scene_set(config.scenes, size=size)  # a folder of that name is ./scenes
-    else:
-        found = read_captions(config.data, skip_bad=config.skip_bad)
-        found = at_one_size(found, size, config.skip_bad)
+    found = captioned(config)
     for name in ("train", "validation"):
         if not len(found[name]):
             raise UserError(f"{found.name} has no image in {name}; training needs some")
@@ -95,13 +94,13 @@ def read(config: CaptionConfig) -> CaptionData:
     except ValueError as trouble:
         raise UserError(f"{found.name}: {trouble}") from None
     longest = config.model.length - 2  # its start and its end have places too
-    mean, deviation = statistics(found.train.images)
+    mean, deviation = scale_for(config, found.train.images)
     return CaptionData(
         found,
         Facts(
             data=found.name,
             digest=found.digest,
-            size=size,
+            size=size_for(config),
             channels=3,
             mean=mean,
             deviation=deviation,
@@ -112,6 +111,39 @@ def read(config: CaptionConfig) -> CaptionData:
         ),
         drawn=config.data == SCENES,
     )
+
+
+def read_other(config: CaptionConfig, facts: Facts, name: str) -> CaptionData:
+    """Data that a run was not trained on; its words and its pixels stay as it knows them."""
+    config = change(config, {"data": name})
+    found = captioned(config)
+    counts = (len(found.train), len(found.validation), len(found.test))
+    theirs = replace(
+        facts, data=found.name, digest=found.digest, images=counts, skipped=found.skipped
+    )
+    return CaptionData(found, theirs, drawn=config.data == SCENES, own=False)
+
+
+def captioned(config: CaptionConfig) -> CaptionSet:
+    """Images at the size of the encoder, with their captions."""
+    size = size_for(config)
+    if config.data == SCENES:
+        return scene_set(config.scenes, size=size)  # a folder of that name is ./scenes
+    found = read_captions(config.data, skip_bad=config.skip_bad)
+    return at_one_size(found, size, config.skip_bad)
+
+
+def size_for(config: CaptionConfig) -> int:
+    return SIZE if config.encoder == IMAGENET else config.model.encoder.image
+
+
+def scale_for(config: CaptionConfig, images: Images) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation by which pixels are scaled: those that a trained encoder learnt with."""
+    if config.encoder not in (OWN, IMAGENET) and Path(config.encoder).is_dir():
+        theirs = RunFolder.open(Path(config.encoder)).read_facts("data") or {}
+        if len(theirs.get("mean", ())) == 3:
+            return tuple(theirs["mean"]), tuple(theirs["deviation"])
+    return statistics(images)
 
 
 def at_one_size(found: CaptionSet, size: int, skip_bad: bool) -> CaptionSet:
@@ -246,10 +278,12 @@ def inputs_of(config: CaptionConfig, facts: Facts) -> Callable[[Tensor], Tensor]
 
 
 def part_of(data: CaptionData, split: str) -> CaptionSplit:
-    """The images of a split with their captions."""
-    if split not in SPLITS:
-        raise UserError(f"no split {split!r}; there are {', '.join(SPLITS)}")
-    part = data.captions[split]
+    """The images of a split, or all there are, with their captions."""
+    if split not in (*SPLITS, "all"):
+        raise UserError(f"no split {split!r}; there are {', '.join(SPLITS)} and all")
+    if split == "all" and data.drawn:
+        raise UserError("scenes are numbered within their splits: say --split test, or another")
+    part = data.captions.whole() if split == "all" else data.captions[split]
     if not len(part):
         raise UserError(f"{data.name} has no image in {split}")
     return part

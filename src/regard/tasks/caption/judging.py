@@ -74,7 +74,8 @@ def judge(trained: CaptionWriter, data: CaptionData, split: str) -> Judgement:
     model = captioner(trained)
     said = write_all(model, source, len(part), trained.facts, trained.config.writing)
     texts = tuple(text.text for text in said)
-    scores = scoring.assess(texts, comparable(part.captions), data.captions.train.texts())
+    learnt = data.captions.train.texts() if data.own else None
+    scores = scoring.assess(texts, comparable(part.captions), learnt)
     if not data.drawn:
         return Judgement(texts, scores)
     right = truths(texts, split)

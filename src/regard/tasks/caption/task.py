@@ -19,7 +19,14 @@ from regard.tasks import find
 from regard.tasks.caption import features
 from regard.tasks.caption.answers import opened, predict
 from regard.tasks.caption.config import IMAGENET, OWN, CaptionConfig
-from regard.tasks.caption.data import SCENES, CaptionBatches, CaptionData, Facts, read
+from regard.tasks.caption.data import (
+    SCENES,
+    CaptionBatches,
+    CaptionData,
+    Facts,
+    read,
+    read_other,
+)
 from regard.tasks.caption.judging import Judgement, judge, summary
 from regard.tasks.caption.learning import measure, measured, objective
 from regard.tasks.caption.views import look, views
@@ -118,6 +125,7 @@ CAPTION: Task[CaptionConfig, CaptionData, Facts] = Task(
     config=CaptionConfig,
     facts=Facts,
     read=read,
+    read_other=read_other,
     settle=settle,
     build=build,
     batches=CaptionBatches,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from regard.config import change, to_values
 from regard.data.catalogue import EMBEDDED, KNOWN, resolve
 from regard.errors import UserError
 from regard.evaluate.classification import Assessment, summary
@@ -36,12 +38,37 @@ def build(config: ClassifyConfig, facts: Facts, **options: Any) -> ViT:
     return ViT(config.model, **options)
 
 
+def read_other(config: ClassifyConfig, facts: Facts, name: str) -> ClassifyData:
+    """Data of the user's choice, which must speak of the same classes."""
+    config = change(config, {"data": name})
+    data = read(config)
+    theirs, ours = data.facts.classes, facts.classes
+    if strange := [word for word in theirs if word not in ours]:
+        raise UserError(f"{name} has classes that the run does not know: {few(strange)}")
+    if missing := [word for word in ours if word not in theirs]:
+        raise UserError(f"{name} has no images of classes that the run knows: {few(missing)}")
+    wanted, have = (to_values(each.model) for each in (settle(config, data), config))
+    for field, needed in wanted.items():
+        if needed != have[field]:
+            raise UserError(
+                f"{name} needs model.{field} = {needed!r}, and the run has {have[field]!r}"
+            )
+    return data
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of several names, and how many there are."""
+    first = ", ".join(names[:5])
+    return first if len(names) <= 5 else f"{first}, … ({len(names)} in all)"
+
+
 CLASSIFY: Task[ClassifyConfig, ClassifyData, Facts] = Task(
     name="classify",
     unit="images",
     config=ClassifyConfig,
     facts=Facts,
     read=read,
+    read_other=read_other,
     settle=settle,
     build=build,
     batches=lambda config, data, device: ImageBatches(

@@ -1,0 +1,51 @@
+"""The part of the tour that writes: scenes described in words, and where each word looked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from regard.look.caption_figure import caption_figure
+from regard.tasks.caption.answers import seen_of, written
+from regard.tasks.caption.judging import captioner
+from regard.tasks.caption.views import boxes_of
+from regard.tasks.caption.writing import maps_of
+from regard.tasks.run import Run, train
+
+SHOWN = 4  # captions that are read out
+
+
+def demo(
+    out: Path, say: Callable[[str], None], *, epochs: int | None, seed: int
+) -> dict[str, Path]:
+    """Train on scenes, test once, read out, draw; returns what was written, by what it is."""
+    run = train(
+        "caption",
+        recipe="scenes-quick",
+        epochs=epochs,
+        root=out,
+        train={"seed": seed},
+        report=False,
+    )
+    judged = run.evaluate("test")
+    say(run.task.summary(judged, "test: things in relations that training never showed"))
+    for answer in run.predict(*(f"test:{row}" for row in range(SHOWN))):
+        say(str(answer))
+    path = out / "caption.png"
+    draw(run, path)
+    return {"where each word looked": path, "the captions' report": run.report("test")}
+
+
+def draw(run: Run, path: Path) -> None:
+    """The first test scene, word by word, with the boxes of what the words name."""
+    trained = run.trained
+    pictures = run.task.open(trained, ["test:0"], lambda: run.data)
+    seen = seen_of(trained, pictures)
+    texts = written(trained, seen)
+    (maps,) = maps_of(captioner(trained), seen, texts, trained.config, trained.facts)
+    words = texts[0].entries
+    if words:
+        boxes = boxes_of(words, "test", 0)
+        caption_figure(
+            pictures[0].shown(), words, maps, path, boxes=boxes, caption=pictures[0].name
+        )
