@@ -118,3 +118,26 @@ for side in (16, 24, 32):
     torch.testing.assert_close(compiled(images), model(images))
 """
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(32, 8, 5, 64, 32), (16, 12, 1, 256, 64), (160, 8, 1, 20, 32)])
+def test_a_few_queries_of_many_keys_are_read_by_two_products(shape, dtype, monkeypatch):
+    b, h, n, m, d = shape
+    q, k, v = (torch.randn(b, h, size, d, dtype=dtype) for size in (n, m, m))
+    asked, plain = [], kernels.products
+    monkeypatch.setattr(kernels, "products", lambda *args: asked.append(args) or plain(*args))
+    read = attend_fused(q, k, v)
+    assert len(asked) == 1
+    exact = 1e-5 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(read, attend(q, k, v)[0], rtol=0, atol=exact)
+    read = attend_fused(q.transpose(1, 2).contiguous().transpose(1, 2), k, v, beta=0.7)
+    torch.testing.assert_close(read, attend(q, k, v, beta=0.7)[0], rtol=0, atol=exact)
+    assert len(asked) == 2
+    # Gradients, few keys and many queries are left to the kernels that are made for them.
+    attend_fused(q.requires_grad_(), k, v)
+    with torch.no_grad():
+        attend_fused(q, k, v)
+        attend_fused(q[:1, :1], k[:1, :1], v[:1, :1])
+        attend_fused(torch.randn(b, h, 9, d, dtype=dtype), k, v)
+    assert len(asked) == 3
