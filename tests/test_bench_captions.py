@@ -100,7 +100,7 @@ def test_the_rule_holds_for_a_model_that_would_rather_end(beams):
 
 def test_drafts_change_places_as_they_do_in_life(monkeypatch):
     config, _ = MODELS["width 128, 100 words"]
-    from regard.model.captioner import Writing
+    from regard.model.decoder import Writing
 
     reorders, reorder = [], Writing.reorder
 
@@ -169,6 +169,10 @@ def test_other_words_and_short_texts_are_refused_with_numbers():
         check_words({OURS: right, TRANSFORMERS: [[3, 4], [5, 7], [8, 8]]}, 2)
     with pytest.raises(RuntimeError, match="transformers writes 1 words where 2 are the rule"):
         check_words({OURS: right, TRANSFORMERS: [[3, 4], [5], [7, 8]]}, 2)
+    close = {OURS: right * 4, TRANSFORMERS: [*(right * 4)[:-1], [7, 9]]}
+    assert check_words(close, 2, forgiven=0.1) == {OURS: 0, TRANSFORMERS: 1}
+    with pytest.raises(RuntimeError, match="about 1 of 3 images"):
+        check_words({OURS: right, TRANSFORMERS: [[3, 4], [5, 6], [7, 9]]}, 2, forgiven=0.1)
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,10 @@ class CaptionConfig:
             raise ValueError(f"frozen={self.frozen}: the encoder has 9 stages")
         if not 1 <= self.depth <= 9:
             raise ValueError(f"depth={self.depth}: the encoder has stages 1 … 9")
+        if self.vocabulary.kind not in ("words", "bytes"):
+            raise ValueError(
+                f"vocabulary.kind={self.vocabulary.kind!r}: captions are words, or bytes for pairs"
+            )
         if self.augment.mixup or self.augment.cutmix:
             raise ValueError(
                 "mixup and cutmix show two images at once, of which no caption is true"
