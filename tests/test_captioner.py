@@ -107,7 +107,7 @@ def test_several_texts_about_one_image_read_it_as_each_would_alone(padded):
     right = model(context.repeat_interleave(2, 0), words, positions=positions)
     here = torch.ones(2 * B, N, dtype=bool) if positions is None else positions >= 0
     torch.testing.assert_close(out[here], right[here], **EXACT)
-    with pytest.raises(ValueError, match=r"7 texts .* each of 3 images"):
+    with pytest.raises(ValueError, match=r"7 texts .* each of 3 contexts"):
         model(context, texts(7))
 
 

@@ -7,19 +7,19 @@ import torch
 from torch import Tensor, nn
 
 from regard import (
+    GPT,
     Block,
     BlockCache,
     FeedForward,
+    GPTConfig,
     KVCache,
     MultiHead,
     StackConfig,
-    TokenEmbed,
     ViT,
     ViTConfig,
     alibi,
     attend,
     causal,
-    learned,
     rotary,
     sinusoidal,
     stack,
@@ -156,25 +156,9 @@ def test_post_norm_blocks_are_berts_layers_and_padding_is_nowhere(lengths, dtype
 # GPT-2
 
 
-class Decoder(nn.Module):
-    """Words, learned positions, causal blocks, a norm: GPT-2 without its head."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed, self.place = TokenEmbed(11, C), learned(2 * N, C)
-        config = StackConfig(width=C, layers=2, heads=H, hidden=F, feed_forward="gelu_tanh")
-        self.blocks, self.norm = stack(config, mask=causal), nn.LayerNorm(C)
-
-    def forward(self, words: Tensor, positions, caches=(None, None)) -> Tensor:
-        x = self.place.embed(self.embed(words), positions)
-        for block, cache in zip(self.blocks, caches, strict=True):
-            x = block(x, positions=positions, cache=cache)
-        return self.norm(x)
-
-
-def gpt2(dtype: torch.dtype) -> tuple[Decoder, nn.Module, Twins]:
+def gpt2(dtype: torch.dtype) -> tuple[GPT, nn.Module, Twins]:
     theirs = eager(
-        transformers.GPT2Model(
+        transformers.GPT2LMHeadModel(
             transformers.GPT2Config(
                 vocab_size=11,
                 n_positions=2 * N,
@@ -191,16 +175,19 @@ def gpt2(dtype: torch.dtype) -> tuple[Decoder, nn.Module, Twins]:
         ),
         dtype,
     )
-    ours, twins = Decoder().to(dtype), Twins()
+    config = GPTConfig(
+        width=C, layers=2, heads=H, hidden=F, feed_forward="gelu_tanh", words=11, length=2 * N
+    )
+    ours, body, twins = GPT(config).to(dtype).eval(), theirs.transformer, Twins()
 
     def conv(mine: nn.Linear, their: nn.Module, part=lambda w: w) -> None:
         """Their Conv1D is a linear layer lying on its side."""
         twins.tie(mine.weight, their.weight, lambda w: part(w.T))
         twins.tie(mine.bias, their.bias, part)
 
-    twins.tie(ours.embed.table.weight, theirs.wte.weight)
-    twins.tie(ours.place.table, theirs.wpe.weight)
-    for mine, their in zip(ours.blocks, theirs.h, strict=True):
+    twins.tie(ours.embed.table.weight, body.wte.weight)
+    twins.tie(ours.place.table, body.wpe.weight)
+    for mine, their in zip(ours.decoder, body.h, strict=True):
         attention = mine.attention
         for i, layer in enumerate((attention.to_q, attention.to_k, attention.to_v)):
             conv(layer, their.attn.c_attn, lambda w, i=i: w.chunk(3)[i])
@@ -209,15 +196,15 @@ def gpt2(dtype: torch.dtype) -> tuple[Decoder, nn.Module, Twins]:
         conv(mine.feed_forward.to_hidden, their.mlp.c_fc)
         conv(mine.feed_forward.to_out, their.mlp.c_proj)
         twins.layer(mine.feed_forward_norm, their.ln_2)
-    twins.layer(ours.norm, theirs.ln_f)
+    twins.layer(ours.norm, body.ln_f)
     return ours, theirs, twins
 
 
 @DTYPES
-def test_causal_blocks_are_gpt2s(dtype):
+def test_logits_and_gradients_are_gpt2s(dtype):
     ours, theirs, twins = gpt2(dtype)
     words = torch.randint(11, (B, N))
-    twins.agree(ours, ours(words, range(N)), theirs(words).last_hidden_state, [])
+    twins.agree(ours, ours(words), theirs(words).logits, [])
 
 
 @DTYPES
@@ -225,10 +212,8 @@ def test_padding_on_the_left_is_nowhere_as_in_gpt2(dtype):
     ours, theirs, twins = gpt2(dtype)
     words, real = torch.randint(11, (B, N)), torch.arange(N) >= torch.tensor([[2], [0]])
     where = real.long().cumsum(-1) - 1
-    right = theirs(
-        words, attention_mask=real.long(), position_ids=where.clamp(min=0)
-    ).last_hidden_state
-    twins.agree(ours, ours(words, where)[real], right[real], [])
+    right = theirs(words, attention_mask=real.long(), position_ids=where.clamp(min=0)).logits
+    twins.agree(ours, ours(words, positions=where)[real], right[real], [])
 
 
 CACHES = {  # how a cache is made, and how the positions of a chunk are said
@@ -247,14 +232,14 @@ def test_decoding_through_a_cache_is_gpt2s_whole_pass(kind, chunks, dtype):
     ours, theirs, _ = gpt2(dtype)
     words = torch.randint(11, (B, N))
     make, said = CACHES[kind]
-    caches = [BlockCache(make()) for _ in ours.blocks]
+    caches = [BlockCache(make()) for _ in ours.decoder]
     starts = [sum(chunks[:i]) for i in range(len(chunks))]
     with torch.no_grad():
         steps = [
-            ours(words[:, at : at + size], said(at, at + size), caches)
+            ours.decode(words[:, at : at + size], positions=said(at, at + size), caches=caches)
             for at, size in zip(starts, chunks, strict=True)
         ]
-        assert_same(torch.cat(steps, 1), theirs(words).last_hidden_state)
+        assert_same(torch.cat(steps, 1), theirs(words).logits)
 
 
 # Llama

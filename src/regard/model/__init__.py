@@ -5,12 +5,22 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from regard.model.config import CaptionerConfig, DecoderConfig, StackConfig, ViTConfig
+from regard.model.config import (
+    CaptionerConfig,
+    DecoderConfig,
+    GPTConfig,
+    Seq2SeqConfig,
+    StackConfig,
+    ViTConfig,
+)
 
 if TYPE_CHECKING:
     from regard.model.block import Block, BlockCache, stack
-    from regard.model.captioner import Captioner, Writing
+    from regard.model.captioner import Captioner
+    from regard.model.decoder import Decoder, Writing
+    from regard.model.gpt import GPT
     from regard.model.parts import FeedForward, PatchEmbed, TokenEmbed, initialise
+    from regard.model.seq2seq import Sentences, Seq2Seq
     from regard.model.vit import ViT
 
 
@@ -30,13 +40,18 @@ MODELS: Mapping[str, Entry] = MappingProxyType(
     {
         "vit": Entry(ViTConfig, "regard.model.vit:ViT"),
         "captioner": Entry(CaptionerConfig, "regard.model.captioner:Captioner"),
+        "gpt": Entry(GPTConfig, "regard.model.gpt:GPT"),
+        "seq2seq": Entry(Seq2SeqConfig, "regard.model.seq2seq:Seq2Seq"),
     }
 )
 
 _HOMES = {
     "block": ("Block", "BlockCache", "stack"),
-    "captioner": ("Captioner", "Writing"),
+    "captioner": ("Captioner",),
+    "decoder": ("Decoder", "Writing"),
+    "gpt": ("GPT",),
     "parts": ("FeedForward", "PatchEmbed", "TokenEmbed", "initialise"),
+    "seq2seq": ("Seq2Seq", "Sentences"),
     "vit": ("ViT",),
 }
 
@@ -49,15 +64,21 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "GPT",
     "MODELS",
     "Block",
     "BlockCache",
     "Captioner",
     "CaptionerConfig",
+    "Decoder",
     "DecoderConfig",
     "Entry",
     "FeedForward",
+    "GPTConfig",
     "PatchEmbed",
+    "Sentences",
+    "Seq2Seq",
+    "Seq2SeqConfig",
     "StackConfig",
     "TokenEmbed",
     "ViT",

@@ -1,6 +1,6 @@
 """What a model is made of, as frozen dataclasses. No torch here: `--help` reads these fields."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from regard.config import check_kinds
@@ -155,6 +155,31 @@ class DecoderConfig(StackConfig):
             )
         if self.place == "sinusoidal" and self.width % 2:
             raise ValueError(f"place='sinusoidal' needs an even width, not {self.width}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTConfig(DecoderConfig):
+    """A stack that writes, and reads nothing but what it wrote."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig(DecoderConfig):
+    """A stack that reads a text both ways, and one that writes another while it reads that."""
+
+    reading_layers: int | None = None
+    """Blocks that read; as many as those that write when not said."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reading_layers is not None and self.reading_layers < 1:
+            raise ValueError(f"reading_layers={self.reading_layers}: there must be at least 1")
+
+    @property
+    def reading(self) -> StackConfig:
+        """The stack that reads: as the other, but for its depth and its mask."""
+        shared = {field.name: getattr(self, field.name) for field in fields(StackConfig)}
+        layers = self.layers if self.reading_layers is None else self.reading_layers
+        return StackConfig(**(shared | {"layers": layers, "mask": None}))
 
 
 @dataclass(frozen=True, kw_only=True)

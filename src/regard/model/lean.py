@@ -27,6 +27,15 @@ from regard.model.parts import FeedForward, StochasticDepth
 Linear = tuple[Tensor, Tensor | None]  # weight and bias
 
 
+class PreparedCross(NamedTuple):
+    """What a step needs of the layer that reads a context."""
+
+    norm: Callable[[Tensor], Tensor]
+    layer: MultiHead
+    q: Linear
+    out: Linear
+
+
 class Prepared(NamedTuple):
     """What a step needs of one block; attribute by attribute a module would give it slowly."""
 
@@ -35,10 +44,7 @@ class Prepared(NamedTuple):
     attention: MultiHead
     qkv: Linear
     attention_out: Linear
-    cross_norm: Callable[[Tensor], Tensor]
-    cross: MultiHead
-    cross_q: Linear
-    cross_out: Linear
+    cross: PreparedCross | None
     feed_forward_norm: Callable[[Tensor], Tensor]
     activation: Callable[[Tensor], Tensor]
     hidden: Linear
@@ -78,9 +84,9 @@ def prepare(decoder: nn.ModuleList) -> list[Prepared] | None:
         return None
     for block in blocks:
         for layer, mask in ((block.attention, causal), (block.cross, None)):
-            if layer is None or layer.attention is not attend_fused or layer.beta is not None:
-                return None
-            if layer.mask != mask:
+            if layer is None:
+                continue
+            if layer.attention is not attend_fused or layer.beta is not None or layer.mask != mask:
                 return None
     return [_prepared(block) for block in blocks]
 
@@ -89,7 +95,7 @@ def lean_step(
     blocks: Sequence[Prepared],
     x: Float[Tensor, "r c"],
     at: int,
-    context: Float[Tensor, "b m w"],
+    context: Float[Tensor, "b m w"] | None,
     caches: Sequence[BlockCache],
 ) -> Float[Tensor, "r c"]:
     """The blocks applied to one token a row, at position `at`, after what the caches hold.
@@ -97,14 +103,15 @@ def lean_step(
     Rows follow one another in equal groups, each of which reads one row of the context.
     """
     for block, cache in zip(blocks, caches, strict=True):
-        assert cache.cross is not None
         y = block.attention_norm(x) if block.pre else x
         x = x + _read_own(block, y, at, cache.attention)
         x = x if block.pre else block.attention_norm(x)
 
-        y = block.cross_norm(x) if block.pre else x
-        x = x + _read_context(block, y, at, context, cache.cross)
-        x = x if block.pre else block.cross_norm(x)
+        if block.cross is not None:
+            assert context is not None and cache.cross is not None
+            y = block.cross.norm(x) if block.pre else x
+            x = x + _read_context(block.cross, y, at, context, cache.cross)
+            x = x if block.pre else block.cross.norm(x)
 
         y = block.feed_forward_norm(x) if block.pre else x
         hidden = block.activation(F.linear(y, *block.hidden))
@@ -131,15 +138,17 @@ def _read_own(block: Prepared, x: Tensor, at: int, cache: KVCache) -> Tensor:
     return F.linear(read.reshape(len(x), -1), *block.attention_out)
 
 
-def _read_context(block: Prepared, x: Tensor, at: int, context: Tensor, cache: KVCache) -> Tensor:
-    layer, images = block.cross, len(context)
+def _read_context(
+    cross: PreparedCross, x: Tensor, at: int, context: Tensor, cache: KVCache
+) -> Tensor:
+    layer, items = cross.layer, len(context)
     if cache.kept is None:
         k, v = (layer.split(to(context), layer.groups) for to in (layer.to_k, layer.to_v))
         # All steps read these, so it pays to lay each head's side by side.
         cache.append(k.contiguous(), v.contiguous(), range(context.shape[1]))
     assert cache.kept is not None
     k, v, where = cache.kept
-    q = F.linear(x, *block.cross_q).view(images, -1, layer.heads, k.shape[-1])  # b texts h d
+    q = F.linear(x, *cross.q).view(items, -1, layer.heads, k.shape[-1])  # b texts h d
     q = q.transpose(1, 2)
     read = whole(Call(q, k, v, None, None, None, None, k.shape[-1] ** -0.5))
     if layer.observers:
@@ -148,22 +157,24 @@ def _read_context(block: Prepared, x: Tensor, at: int, context: Tensor, cache: K
         call = Call.check(q, k, v, None, here, where)
         for observer in layer.observers:
             observer(call, read, False)
-    return F.linear(read.transpose(1, 2).reshape(len(x), -1), *block.cross_out)
+    return F.linear(read.transpose(1, 2).reshape(len(x), -1), *cross.out)
 
 
 def _prepared(block: Block) -> Prepared:
-    own, cross, feed = block.attention, block.cross, block.feed_forward
-    assert cross is not None and block.cross_norm is not None and isinstance(feed, FeedForward)
+    own, feed = block.attention, block.feed_forward
+    assert isinstance(feed, FeedForward)
+    cross = None
+    if block.cross is not None:
+        assert block.cross_norm is not None
+        q, out = _linear(block.cross.to_q), _linear(block.cross.to_out)
+        cross = PreparedCross(block.cross_norm.forward, block.cross, q, out)
     return Prepared(
         pre=block.order == "pre",
         attention_norm=block.attention_norm.forward,
         attention=own,
         qkv=_linear(own.to_q, own.to_k, own.to_v),
         attention_out=_linear(own.to_out),
-        cross_norm=block.cross_norm.forward,
         cross=cross,
-        cross_q=_linear(cross.to_q),
-        cross_out=_linear(cross.to_out),
         feed_forward_norm=block.feed_forward_norm.forward,
         activation=feed.activation,
         hidden=_linear(feed.to_hidden),
