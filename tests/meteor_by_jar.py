@@ -27,7 +27,7 @@ def main(out: Path, *folders: Path) -> None:
         if facts["data"] not in known:
             captions = read_captions(facts["data"]).test.captions
             known[facts["data"]] = [[cut(text) for text in texts] for texts in captions]
-        full = java_meteor([cut(text) for text in figures["captions"]], known[facts["data"]])
+        full, *_ = java_meteor([cut(text) for text in figures["captions"]], known[facts["data"]])
         lite = figures["METEOR-lite"]["value"]
         rows.append({"run": folder.name, "data": facts["data"], "METEOR": full, "lite": lite})
         print(f"{folder.name}: METEOR {100 * full:.1f}, METEOR-lite {100 * lite:.1f}")
