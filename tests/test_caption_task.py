@@ -45,6 +45,7 @@ from regard.tasks.task import Trained
 
 CPU = torch.device("cpu")
 EYES = {"image": 16, "patch": 4, "stem": "patch", "width": 16, "layers": 1, "heads": 2}
+EYES |= {"mask": None}  # the recipe's is for another grid
 MODEL = {"width": 16, "layers": 1, "heads": 2, "hidden": 32, "length": 16, "encoder": EYES}
 TINY = {"scenes": 64, "batch": 16, "texts": 2, "model": MODEL, "vocabulary": {"floor": 1}}
 HELD = 24

@@ -4,16 +4,19 @@ import json
 import os
 import subprocess
 import sys
+import time
 import unicodedata
 from collections import Counter
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
 from regard.data import vocabulary as module
+from regard.data.letters import CharacterVocabulary, RawVocabulary, number_kind
 from regard.data.vocabulary import (
     BytePairVocabulary,
     Vocabulary,
@@ -36,7 +39,10 @@ TEXTS = (
 )
 WORDS = VocabularyConfig(kind="words", floor=1)
 BYTES = VocabularyConfig(kind="bytes", floor=1, size=330)
-BOTH = pytest.mark.parametrize("config", [WORDS, BYTES], ids=lambda config: config.kind)
+CHARACTERS = VocabularyConfig(kind="characters", floor=1)
+RAW = VocabularyConfig(kind="raw")
+KINDS = (WORDS, BYTES, CHARACTERS, RAW)
+ALL = pytest.mark.parametrize("config", KINDS, ids=lambda config: config.kind)
 
 # Unicode as people and attackers write it: anything, and dense in what the rules turn on.
 ANY_TEXT = st.text() | st.text("aÅΣİ１3.,'’-_ \n\t\u0301\u200d\u200c\ufe0f👩🏽🇩🇪ि=\u0338")
@@ -215,16 +221,101 @@ def test_two_merges_that_spell_the_same_share_an_entry():
 
 
 def test_half_a_surrogate_pair_is_refused():
-    with pytest.raises(ValueError, match=r"sign 2 of the text, '\\ud83d', is no Unicode"):
-        FITTED.encode("ab\ud83d")
-    with pytest.raises(ValueError, match="is no Unicode"):
-        fit_vocabulary(["ab\ud83d"], BYTES)
+    for vocabulary in (fit_vocabulary(TEXTS, config) for config in (BYTES, CHARACTERS, RAW)):
+        for encode in (vocabulary.encode, vocabulary.encode_array):
+            with pytest.raises(ValueError, match=r"sign 2 of the text, '\\ud83d', is no Unicode"):
+                encode("ab\ud83d")
+    for config in (BYTES, CHARACTERS):
+        with pytest.raises(ValueError, match="is no Unicode"):
+            fit_vocabulary(["ab\ud83d"], config)
 
 
-# Both
+# Characters and bytes
 
 
-@BOTH
+@given(ANY_TEXT)
+def test_characters_that_are_known_come_back_exactly(text):
+    assume(text)
+    vocabulary = fit_vocabulary([text], CHARACTERS)
+    numbers = vocabulary.encode(text)
+    assert vocabulary.decode(numbers) == text
+    assert len(numbers) == len(text) and min(numbers) >= len(vocabulary.specials)
+    assert "".join(map(vocabulary.entry, numbers)) == text
+
+
+def test_characters_stand_in_order_and_the_most_frequent_are_kept():
+    texts = ["b a\nC", "bbc"]
+    assert fit_vocabulary(texts, CHARACTERS).characters == "\n Cabc"
+    assert fit_vocabulary(texts, VocabularyConfig(kind="characters")).characters == "b"
+    # Of equals, those with the lower code point.
+    small = VocabularyConfig(kind="characters", floor=1, size=7)
+    assert fit_vocabulary(texts, small).characters == "\n b"
+
+
+def test_a_character_that_is_not_there_is_unknown():
+    vocabulary = fit_vocabulary(["abc\n"], CHARACTERS)
+    # The fifth is as far behind the last known one, c, as a is behind none.
+    for text in ("az\nb", "a\0\nb", "a\U0010ffff\nb", "aA\nb", f"a{chr(101 + ord('a'))}\nb"):
+        assert vocabulary.encode(text) == [5, 3, 4, 6] == vocabulary.encode_array(text).tolist()
+    assert vocabulary.decode([1, 5, 3, 4, 2, 0]) == "a�\n"
+    assert vocabulary.entry(vocabulary.unknown) == "<unknown>"
+
+
+def test_no_characters_is_a_sentence():
+    with pytest.raises(ValueError, match=r"no character occurs floor=3 times; .* 2"):
+        fit_vocabulary(["ab", "a"], VocabularyConfig(kind="characters", floor=3))
+    with pytest.raises(ValueError, match="the most frequent occurs 0"):
+        fit_vocabulary(["", ""], CHARACTERS)
+
+
+@given(ANY_TEXT)
+def test_bytes_give_every_text_back_and_are_those_of_utf_8(text):
+    vocabulary = RawVocabulary(("padding", "start", "end", "mask"))
+    numbers = vocabulary.encode(text)
+    assert bytes(number - 4 for number in numbers) == text.encode()
+    assert vocabulary.decode(numbers) == text
+
+
+def test_bytes_that_are_no_text_are_marked():
+    vocabulary = fit_vocabulary([], RAW)
+    assert len(vocabulary) == 259
+    assert vocabulary.decode([1, 3 + 0xC3, 3 + ord("a"), 2, 0]) == "�a"
+    assert vocabulary.entry(3 + 0xC3) == "\\xc3" and vocabulary.entry(3 + ord("\n")) == "\n"
+
+
+@pytest.mark.parametrize("size", [2**16, 2**16 + 1])
+def test_numbers_have_16_bits_as_long_as_they_fit(size):
+    signs = "".join(map(chr, range(0x20000, 0x20000 + size - 4)))
+    vocabulary = CharacterVocabulary(("padding", "start", "end", "unknown"), signs)
+    assert len(vocabulary) == size
+    last = vocabulary.encode_array(signs[-1])
+    assert last.tolist() == [size - 1] == vocabulary.encode(signs[-1])
+    assert last.dtype == number_kind(size) == (np.uint16 if size == 2**16 else np.uint32)
+
+
+@pytest.mark.parametrize("config", [CHARACTERS, RAW], ids=lambda config: config.kind)
+def test_a_megabyte_takes_far_less_than_a_second(config):
+    text = "Now is the winter of our discontent — \n" * 26_000
+    vocabulary = fit_vocabulary([text], config)
+    start = time.perf_counter()
+    numbers = vocabulary.encode_array(text)
+    assert time.perf_counter() - start < 0.5  # 0.01, if nobody else is at work
+    assert len(numbers) >= 10**6 and numbers.tolist() == vocabulary.encode(text)
+
+
+# All
+
+
+FITTED_TO_ALL = [fit_vocabulary(TEXTS, config) for config in KINDS]
+
+
+@given(ANY_TEXT | st.sampled_from(TEXTS), st.sampled_from(FITTED_TO_ALL))
+def test_an_array_holds_the_numbers_that_the_plain_way_gives(text, vocabulary):
+    numbers = vocabulary.encode_array(text)
+    assert numbers.dtype == np.uint16 and numbers.tolist() == vocabulary.encode(text)
+
+
+@ALL
 def test_a_vocabulary_keeps_the_protocol(config):
     vocabulary: Vocabulary = fit_vocabulary(TEXTS, config)
     assert isinstance(vocabulary, Vocabulary)
@@ -240,7 +331,7 @@ def test_a_vocabulary_keeps_the_protocol(config):
                 call(number)
 
 
-@BOTH
+@ALL
 def test_no_text_spells_a_special_entry(config):
     texts = ["<padding> <start> <end> <unknown> padding start end <mask>"] * 3
     vocabulary = fit_vocabulary(texts, config, extra=("mask",))
@@ -251,17 +342,18 @@ def test_no_text_spells_a_special_entry(config):
         vocabulary.special("msk")
 
 
-@BOTH
+@ALL
 def test_a_vocabulary_is_kept_as_text_and_equal_by_content(config):
     one, other = fit_vocabulary(TEXTS, config), fit_vocabulary(TEXTS[:3], config)
     again = from_text(one.to_text())
-    assert again == one != other and hash(again) == hash(one)
+    assert again == one and hash(again) == hash(one)
+    assert (one == other) == (config is RAW)  # bytes are the same whatever they were fitted to
     assert again.to_text() == one.to_text()
     assert again.encode(TEXTS[3]) == one.encode(TEXTS[3])
     assert fit_vocabulary(TEXTS, config, extra=("mask",)) != one
 
 
-@BOTH
+@ALL
 def test_texts_are_read_once_and_one_at_a_time(config):
     alive = []
 
@@ -271,12 +363,12 @@ def test_texts_are_read_once_and_one_at_a_time(config):
             yield text
 
     assert fit_vocabulary(texts(), config) == fit_vocabulary(TEXTS, config)
-    assert len(alive) == len(TEXTS)
+    assert len(alive) == (0 if config is RAW else len(TEXTS))
     with pytest.raises(ValueError, match="put it into a list"):
         fit_vocabulary("one text", config)
 
 
-@BOTH
+@ALL
 def test_fitting_gives_the_same_on_every_machine(config):
     code = (
         "import sys; sys.stdin.reconfigure(encoding='utf-8');"
@@ -338,6 +430,27 @@ def test_fitting_gives_the_same_on_every_machine(config):
             {"kind": "bytes", "specials": ["padding", "start", "end"], "merges": [[1, 2]] * 2},
             "a merge is there twice",
         ),
+        (
+            {"kind": "characters", "specials": ["padding", "start", "end"], "characters": "a"},
+            "they begin with padding, start, end, unknown",
+        ),
+        (
+            {
+                "kind": "characters",
+                "specials": ["padding", "start", "end", "unknown"],
+                "characters": ["a"],
+            },
+            r"\['a'\] stands where str should",
+        ),
+        (
+            {
+                "kind": "characters",
+                "specials": ["padding", "start", "end", "unknown"],
+                "characters": "aba",
+            },
+            "the character 'a' is there 2 times",
+        ),
+        ({"kind": "raw", "specials": ["start"]}, "they begin with padding, start, end"),
     ],
 )
 def test_a_damaged_vocabulary_is_a_sentence(text, words):
@@ -351,6 +464,8 @@ def test_a_damaged_vocabulary_is_a_sentence(text, words):
         ({"floor": 0}, "floor=0: it must be at least 1"),
         ({"size": 4}, "size=4: kind='words' needs at least 5"),
         ({"kind": "bytes", "size": 258}, "size=258: kind='bytes' needs at least 259"),
+        ({"kind": "raw", "size": 258}, "size=258: kind='raw' needs at least 259"),
+        ({"kind": "characters", "size": 4}, "size=4: kind='characters' needs at least 5"),
     ],
 )
 def test_contradictions_are_refused_by_the_names_of_their_fields(fields, words):
@@ -360,21 +475,30 @@ def test_contradictions_are_refused_by_the_names_of_their_fields(fields, words):
 
 def test_extra_entries_must_leave_room():
     names = [f"x{n}" for n in range(5)]
-    with pytest.raises(ValueError, match="size=6 leaves no room beside 9 special entries"):
-        fit_vocabulary(TEXTS, VocabularyConfig(size=6, floor=1), extra=names)
-    with pytest.raises(ValueError, match="size=260 is less than 256 bytes and 8 special entries"):
-        fit_vocabulary(TEXTS, VocabularyConfig(kind="bytes", size=260), extra=names)
+    for kind in ("words", "characters"):
+        with pytest.raises(ValueError, match="size=6 leaves no room beside 9 special entries"):
+            fit_vocabulary(TEXTS, VocabularyConfig(kind=kind, size=6, floor=1), extra=names)
+    for kind in ("bytes", "raw"):
+        with pytest.raises(ValueError, match="size=260 is less than 256 bytes and 8 special"):
+            fit_vocabulary(TEXTS, VocabularyConfig(kind=kind, size=260), extra=names)
     with pytest.raises(ValueError, match="each is there once"):
         fit_vocabulary(TEXTS, WORDS, extra=["end"])
 
 
-def test_the_configuration_needs_neither_torch_nor_the_tokenizers():
+def test_the_configuration_needs_no_large_library():
     code = (
-        "import sys, regard.data.vocabulary as _; print({'torch', 'tokenizers'} & {*sys.modules})"
+        "import sys, regard.data.vocabulary as _;"
+        "print({'torch', 'tokenizers', 'numpy'} & {*sys.modules})"
     )
     assert subprocess.check_output((sys.executable, "-c", code)).strip() == b"set()"
 
 
-def test_words_and_bytes_are_never_equal():
+def test_two_kinds_are_never_equal():
     specials = ("padding", "start", "end", "unknown")
-    assert WordVocabulary(specials, ()) != BytePairVocabulary(specials, ())
+    empty = (
+        WordVocabulary(specials, ()),
+        BytePairVocabulary(specials, ()),
+        CharacterVocabulary(specials, ""),
+        RawVocabulary(specials),
+    )
+    assert all((one == other) == (one is other) for one in empty for other in empty)

@@ -1,13 +1,14 @@
-"""Texts as numbers and back: a vocabulary of words, or one of byte pairs that can spell anything.
+"""Texts as numbers and back, by words, byte pairs, characters or bytes.
 
     vocabulary = fit_vocabulary(texts, VocabularyConfig(kind="words", floor=5))
     numbers = vocabulary.encode("A dog runs.")       # as in "a dog runs ."; no start, no end
     [vocabulary.start, *numbers, vocabulary.end]     # where a model wants them
 
 Every vocabulary begins with its special entries, which no text can spell: padding 0, start 1,
-end 2, then `unknown` for words, then those asked for by name. Fitting the same texts gives the
-same vocabulary on every machine, `to_text` and `from_text` keep it with a run, and two
-vocabularies are equal when their entries are. No torch here: `--help` reads the configuration.
+end 2, then `unknown` for words and characters, then those asked for by name. Fitting the same
+texts gives the same vocabulary on every machine, `to_text` and `from_text` keep it with a run, and
+two vocabularies are equal when their entries are. Words and byte pairs are below, characters and
+bytes in `letters`. No torch here: `--help` reads the configuration.
 """
 
 from __future__ import annotations
@@ -20,18 +21,36 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 from regard.config import check_kinds
+from regard.data.letters import (
+    BYTES,
+    END,
+    PADDING,
+    SPECIALS,
+    START,
+    UNKNOWN,
+    CharacterVocabulary,
+    RawVocabulary,
+    all_of,
+    check_bytes_fit,
+    check_number,
+    check_room,
+    check_specials,
+    fit_characters,
+    fit_raw,
+    number_kind,
+    number_of,
+    valid_text,
+)
 
 if TYPE_CHECKING:
+    import numpy as np
     from tokenizers import Tokenizer
 
-T = TypeVar("T")
-SPECIALS = ("padding", "start", "end")
-PADDING, START, END, UNKNOWN = range(4)
-BYTES = 256
 BLOCK = 2**14  # letters that are handed to the tokenizers library at a time, about
+Kind = Literal["words", "bytes", "characters", "raw"]
 CUT = re.compile(r"(?<=\w)[ \n]")  # no word holds a space, except before its first letter
 
 
@@ -39,18 +58,19 @@ CUT = re.compile(r"(?<=\w)[ \n]")  # no word holds a space, except before its fi
 class VocabularyConfig:
     """What a text is cut into, and how many kinds of piece there may be."""
 
-    kind: Literal["words", "bytes"] = "words"
-    """`words`: lower-cased words and punctuation; `bytes`: byte pairs, which can spell any text."""
+    kind: Kind = "words"
+    """`words`: lower-cased words and punctuation; `bytes`: byte pairs, which can spell any text;
+    `characters`: those of the training text, as they are; `raw`: the 256 bytes."""
     floor: int = 2
-    """How often a word, or a pair of neighbours, must occur to be given an entry."""
+    """How often a word, a character or a pair of neighbours must occur to be given an entry."""
     size: int = 10_000
-    """Most entries, the special ones included; the most frequent words are kept."""
+    """Most entries, the special ones included; the most frequent words or characters are kept."""
 
     def __post_init__(self) -> None:
         check_kinds(self)
         if self.floor < 1:
             raise ValueError(f"floor={self.floor}: it must be at least 1")
-        least = len(SPECIALS) + (BYTES if self.kind == "bytes" else 2)
+        least = len(SPECIALS) + (BYTES if self.kind in ("bytes", "raw") else 2)
         if self.size < least:
             raise ValueError(f"size={self.size}: kind={self.kind!r} needs at least {least}")
 
@@ -71,6 +91,9 @@ class Vocabulary(Protocol):
     def encode(self, text: str) -> list[int]:
         """The numbers of a text, with no special entries added."""
 
+    def encode_array(self, text: str) -> np.ndarray:
+        """The same as an array of 16 bits a number, or 32 where the vocabulary is too large."""
+
     def decode(self, numbers: Iterable[int]) -> str:
         """The text of some numbers; padding, start and end, wherever they stand, say nothing."""
 
@@ -86,18 +109,23 @@ class Vocabulary(Protocol):
 
 def fit_vocabulary(
     texts: Iterable[str], config: VocabularyConfig, *, extra: Sequence[str] = ()
-) -> WordVocabulary | BytePairVocabulary:
+) -> AnyVocabulary:
     """The vocabulary of some texts, read once and one at a time: an open file will do.
 
     `extra` names further special entries, such as the mask of a masked language model.
     """
     if isinstance(texts, str):
         raise ValueError("one text was given where several are expected: put it into a list")
-    fit = fit_words if config.kind == "words" else fit_byte_pairs
-    return fit(texts, floor=config.floor, size=config.size, extra=extra)
+    if config.kind == "words":
+        return fit_words(texts, floor=config.floor, size=config.size, extra=extra)
+    if config.kind == "bytes":
+        return fit_byte_pairs(texts, floor=config.floor, size=config.size, extra=extra)
+    if config.kind == "characters":
+        return fit_characters(texts, floor=config.floor, size=config.size, extra=extra)
+    return fit_raw(texts, size=config.size, extra=extra)
 
 
-def from_text(text: str) -> WordVocabulary | BytePairVocabulary:
+def from_text(text: str) -> AnyVocabulary:
     """A vocabulary from what its `to_text` gave."""
     try:
         kept = json.loads(text)
@@ -107,9 +135,13 @@ def from_text(text: str) -> WordVocabulary | BytePairVocabulary:
         if kind == "bytes":
             merges = tuple((a, b) for a, b in (all_of(int, pair) for pair in kept["merges"]))
             return BytePairVocabulary(specials, merges)
+        if kind == "characters":
+            return CharacterVocabulary(specials, *all_of(str, [kept["characters"]]))
+        if kind == "raw":
+            return RawVocabulary(specials)
     except (ValueError, KeyError, TypeError, RecursionError) as wrong:
         raise ValueError(f"this is no vocabulary: {wrong!r}") from None
-    raise ValueError(f"no kind of vocabulary {kind!r}; there are words and bytes")
+    raise ValueError(f"no kind of vocabulary {kind!r}; there are {', '.join(get_args(Kind))}")
 
 
 # Words
@@ -173,8 +205,7 @@ def fit_words(
     if not known:
         most = max(count.values(), default=0)
         raise ValueError(f"no word occurs floor={floor} times; the most frequent occurs {most}")
-    if size <= len(specials):
-        raise ValueError(f"size={size} leaves no room beside {len(specials)} special entries")
+    check_room(size, specials)
     return WordVocabulary(specials, tuple(word for _, word in known[: size - len(specials)]))
 
 
@@ -202,6 +233,11 @@ class WordVocabulary:
     def encode(self, text: str) -> list[int]:
         numbers = self._numbers
         return [numbers.get(word, UNKNOWN) for word in words_of(text)]
+
+    def encode_array(self, text: str) -> np.ndarray:
+        import numpy as np
+
+        return np.array(self.encode(text), number_kind(len(self)))
 
     def decode(self, numbers: Iterable[int]) -> str:
         silent = set(range(len(self.specials))) - {UNKNOWN}
@@ -245,10 +281,7 @@ def fit_byte_pairs(
     from tokenizers import pre_tokenizers, trainers
 
     specials = (*SPECIALS, *extra)
-    if size < BYTES + len(specials):
-        raise ValueError(
-            f"size={size} is less than {BYTES} bytes and {len(specials)} special entries"
-        )
+    check_bytes_fit(size, specials)
     learner = new_tokenizer({}, [])
     trainer = trainers.BpeTrainer(
         vocab_size=size - len(specials),
@@ -256,7 +289,9 @@ def fit_byte_pairs(
         show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
-    learner.train_from_iterator(map(valid_text, texts), trainer)
+    # In blocks, as the library needs many times the room of what it is given at once.
+    blocks = (block for text in texts for block in in_blocks(valid_text(text)))
+    learner.train_from_iterator(blocks, trainer)
     back = {sign: bytes([byte]) for byte, sign in enumerate(signs_of_bytes())}
     numbers = {bytes([byte]): byte for byte in range(BYTES)}
     merges = []
@@ -309,6 +344,14 @@ class BytePairVocabulary:
         tokenizer = self._tokenizer
         blocks = in_blocks(valid_text(text))
         return [number for block in blocks for number in tokenizer.encode(block).ids]
+
+    def encode_array(self, text: str) -> np.ndarray:
+        import numpy as np
+
+        # Block by block, as one of Python's own numbers takes the room of many of these.
+        tokenizer, kind = self._tokenizer, number_kind(len(self))
+        blocks = in_blocks(valid_text(text))
+        return np.concatenate([np.array(tokenizer.encode(block).ids, kind) for block in blocks])
 
     def decode(self, numbers: Iterable[int]) -> str:
         """Bytes that are no UTF-8, which only a model can write, become �."""
@@ -372,43 +415,4 @@ def signs_of_bytes() -> tuple[str, ...]:
     return tuple(chr(byte if byte in visible else next(others)) for byte in range(BYTES))
 
 
-def valid_text(text: str) -> str:
-    """The text itself, if UTF-8 can write it: half of a surrogate pair is no sign."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as wrong:
-        sign = text[wrong.start]
-        raise ValueError(f"sign {wrong.start} of the text, {sign!r}, is no Unicode") from None
-    return text
-
-
-# What both share
-
-
-def all_of(kind: type[T], values: Iterable[object]) -> tuple[T, ...]:
-    """The same values, if all are of a kind."""
-    sure = []
-    for value in values:
-        if not isinstance(value, kind):
-            raise ValueError(f"{value!r} stands where {kind.__name__} should")
-        sure.append(value)
-    return tuple(sure)
-
-
-def check_specials(specials: tuple[str, ...], first: tuple[str, ...]) -> None:
-    if specials[: len(first)] != first or len(set(specials)) < len(specials):
-        raise ValueError(
-            f"special entries {', '.join(map(str, specials)) or 'none'}: they begin with "
-            f"{', '.join(first)}, and each is there once"
-        )
-
-
-def check_number(number: int, size: int) -> None:
-    if not 0 <= number < size:
-        raise ValueError(f"number {number} is not among the {size} entries of this vocabulary")
-
-
-def number_of(name: str, specials: tuple[str, ...]) -> int:
-    if name not in specials:
-        raise ValueError(f"no special entry {name!r}; there are {', '.join(specials)}")
-    return specials.index(name)
+AnyVocabulary = WordVocabulary | BytePairVocabulary | CharacterVocabulary | RawVocabulary

@@ -78,6 +78,25 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
             "regard.tasks.caption.task:CAPTION",
             "regard.tasks.caption.demo:demo",
         ),
+        "language": Entry(
+            "foretell a text and go on with it: Python's own prose, Shakespeare, a file of yours",
+            {
+                "train": (
+                    "regard train language",
+                    "regard train language --data book.txt --epochs 5",
+                    "regard train language --recipe shakespeare",
+                ),
+                "evaluate": ("regard evaluate runs/language-docstrings-001",),
+                "predict": (
+                    'regard predict runs/language-docstrings-001 "Return the"',
+                    "regard predict runs/language-docstrings-001 - < prompt.txt",
+                ),
+                "look": ('regard look runs/language-docstrings-001 "Return the" --out look.html',),
+                "compare": ("regard compare --task language --data book.txt --epochs 2 4 8",),
+            },
+            "regard.tasks.language.config:LanguageConfig",
+            "regard.tasks.language.task:LANGUAGE",
+        ),
     }
 )
 

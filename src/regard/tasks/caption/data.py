@@ -46,7 +46,10 @@ class Facts(ImageFacts):
 
 @lru_cache(maxsize=4)
 def vocabulary_of(text: str) -> Words:
-    return from_text(text)
+    found = from_text(text)
+    if not isinstance(found, Words):
+        raise ValueError("captions are made of words or of byte pairs")
+    return found
 
 
 @dataclass(frozen=True, eq=False)

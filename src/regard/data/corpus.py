@@ -1,0 +1,438 @@
+"""Running text in three parts, from one file, a folder, or what every Python brings along.
+
+    corpus = read_corpus("docstrings")      # or "wikitext-2", "book.txt", "book.txt.gz", "books/"
+    for block in corpus.train: ...          # about a megabyte each, cut where a word ends
+
+A part stays in its file until it is read, block by block, so a file may be larger than memory.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import os
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import BinaryIO, NamedTuple, cast
+
+from regard.data.catalogue import resolve
+from regard.data.images import SPLITS
+from regard.data.letters import valid_text
+from regard.errors import UserError, nearest
+from regard.folders import data_folders
+
+BLOCK = 2**20  # bytes that are read at a time
+EXACT = 2**26  # bytes of a file up to which its characters are counted, and checked at once
+GZIP = b"\x1f\x8b"  # how a packed file begins, and no text in UTF-8
+ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".py", ".tokens", ".raw")  # of texts in a folder
+ABOUT = re.compile(r"(source|readme|licen[cs]e|copying|notice|citation)\b", re.IGNORECASE)
+PARTS = {  # the words in the names of files that say which part they are
+    "train": ("train", "training"),
+    "validation": ("valid", "validation", "val", "dev"),
+    "test": ("test",),
+}
+
+
+class Named(NamedTuple):
+    """What there is to say about a corpus that has a name."""
+
+    title: str
+    licence: str
+    source: str
+    places: tuple[str, ...] = ()  # under each folder that is searched; none if it is embedded
+    files: str = ""  # what lies there
+
+
+CORPORA: Mapping[str, Named] = MappingProxyType(
+    {
+        "docstrings": Named(
+            "the prose inside this Python's standard library",
+            "PSF-2.0",
+            "https://docs.python.org/3/license.html",
+        ),
+        "stdlib": Named(
+            "the source of this Python's standard library",
+            "PSF-2.0",
+            "https://docs.python.org/3/license.html",
+        ),
+        "tiny_shakespeare": Named(
+            "40,000 lines of Shakespeare's plays",
+            "public domain",
+            "https://github.com/karpathy/char-rnn/tree/master/data/tinyshakespeare",
+            ("tiny_shakespeare", "tiny-shakespeare", "tinyshakespeare"),
+            "input.txt",
+        ),
+        "wikitext-2": Named(
+            "720 good articles of Wikipedia, 2 million words",
+            "CC BY-SA, as Wikipedia",
+            "https://huggingface.co/datasets/Salesforce/wikitext",
+            ("wikitext-2", "wikitext2", "WikiText2/wikitext-2", "WikiText2"),
+            "train.txt, valid.txt and test.txt",
+        ),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text in three parts, and whose it is; where nobody held out a test, that part is empty."""
+
+    name: str
+    train: Text
+    validation: Text
+    test: Text
+    licence: str = "your own"
+    source: str = ""
+
+    def __getitem__(self, split: str) -> Text:
+        if split not in SPLITS:
+            raise ValueError(f"no split {split!r}; there are {', '.join(SPLITS)}")
+        found: Text = getattr(self, split)
+        return found
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of everything a model could learn from: the three parts."""
+        parts = "".join(f"{name} {self[name].size} {self[name].digest()}\n" for name in SPLITS)
+        return hashlib.sha256(parts.encode()).hexdigest()
+
+
+def read_corpus(data: str | Path) -> Corpus:
+    """A corpus by its name, or your own text by its path.
+
+    - Of one file, packed by gzip or not, the last tenth of its characters is for validation and
+      nothing for test, as is usual for tiny Shakespeare. From 64 MiB on, characters are not
+      counted, and the first line that begins in the last tenth of the bytes begins validation.
+    - A folder with files such as train.txt, valid.txt and test.txt (or wiki.train.tokens, …) has
+      its parts. Without one for validation, this is the last tenth of what there is to train on.
+    - The texts in any other folder are joined in the order of their names, and the last tenth of
+      all bytes, from a line break on, is for validation.
+    """
+    if isinstance(data, str) and data in CORPORA:
+        return read_named(data)
+    path = resolve(data)
+    try:
+        if path.is_dir():
+            return read_folder(path)
+        if path.is_file():
+            return read_one(path)
+    except OSError as trouble:
+        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+    named = not any(sign in str(data) for sign in "/\\.")
+    raise UserError(f"{path} is not there" + (f"; {nearest(str(data), CORPORA)}" if named else ""))
+
+
+def read_named(name: str) -> Corpus:
+    """A corpus that has a name, wherever it lies."""
+    named = CORPORA[name]
+    if not named.places:
+        from regard.data.embedded import python_text
+
+        return python_text.docstrings() if name == "docstrings" else python_text.stdlib()
+    if folder := find_corpus(name):
+        return called(name, read_folder(folder))
+    home = data_folders()[0] / named.places[0]
+    raise UserError(
+        f"{name} is not on this machine: put {named.files} from {named.source} into {home}"
+    )
+
+
+def find_corpus(name: str) -> Path | None:
+    """The first folder that holds a corpus, of all that are searched; None for embedded ones."""
+    places = (folder / place for folder in data_folders() for place in CORPORA[name].places)
+    return next((place for place in places if os.path.isdir(place)), None)
+
+
+def called(name: str, corpus: Corpus) -> Corpus:
+    """The same text, known to be the one of that name."""
+    return replace(corpus, name=name, licence=CORPORA[name].licence, source=CORPORA[name].source)
+
+
+# Files and folders
+
+
+def read_one(path: Path) -> Corpus:
+    """One file, whose last tenth is for validation."""
+    train, validation = divided(path)
+    name = path.resolve().name.removesuffix(".gz")
+    return Corpus(name, train, validation, Text(), source=str(path.resolve()))
+
+
+def read_folder(folder: Path) -> Corpus:
+    """A folder with a file for each part, or with any texts."""
+    files = texts_in(folder)
+    if not files:
+        raise UserError(
+            f"{folder} has no text: put train.txt, valid.txt and test.txt into it, or any files "
+            f"that end in {', '.join(ENDINGS)}, packed by gzip or not"
+        )
+    given = parts_among(files)
+    if "train" in given and len(given) > 1:
+        corpus = from_parts(folder, given)
+    elif len(files) == 1:
+        corpus = read_one(files[0])
+    else:
+        corpus = joined(files, folder)
+    here = folder.resolve()
+    for name, named in CORPORA.items():
+        if here.name in named.places:  # by its path it is the same as by its name
+            return called(name, corpus)
+    return replace(corpus, name=here.name, source=str(here))
+
+
+def texts_in(folder: Path) -> list[Path]:
+    """The texts that lie in a folder, in the order of their names, but none about the others."""
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.name.removesuffix(".gz").lower().endswith(ENDINGS)
+        and not path.name.startswith(".")
+        and not ABOUT.match(path.name)
+        and path.is_file()
+    )
+
+
+def parts_among(files: Sequence[Path]) -> dict[str, list[Path]]:
+    """Files by the part that a word in their name tells: train.txt, wiki.valid.tokens."""
+    found: dict[str, list[Path]] = {}
+    for path in files:
+        words = re.split(r"[._-]", path.name.lower())
+        for part, names in PARTS.items():
+            if any(name in words for name in names):
+                found.setdefault(part, []).append(path)
+    return found
+
+
+def from_parts(folder: Path, given: Mapping[str, Sequence[Path]]) -> Corpus:
+    for part, files in given.items():
+        if len(files) > 1:
+            names = ", ".join(file.name for file in files)
+            raise UserError(f"{folder} has {len(files)} files for {part}, {names}: keep one")
+    one = {part: files[0] for part, files in given.items()}
+    test = checked(Text((measured(one["test"]),)), one["test"]) if "test" in one else Text()
+    if "validation" in one:
+        train, validation = (
+            checked(Text((measured(one[part]),)), one[part]) for part in ("train", "validation")
+        )
+    else:
+        train, validation = divided(one["train"])
+    return Corpus(folder.name, train, validation, test)
+
+
+def divided(path: Path) -> tuple[Text, Text]:
+    """All but the last tenth of a file, and that."""
+    span = measured(path)
+    whole = checked(Text((span,)), path)
+    if span.bytes > EXACT:
+        cut = line_near(span, span.start + span.bytes * 9 // 10)
+    else:
+        left = sum(map(len, whole)) * 9 // 10
+        cut = span.start
+        for block in whole:
+            cut += len(block[:left].encode())
+            left -= min(left, len(block))
+    if not span.start < cut < span.end:
+        raise UserError(f"{path} has {span.bytes} bytes, too few to hold out a tenth")
+    return Text((span._replace(end=cut),)), Text((span._replace(start=cut),))
+
+
+def joined(files: Sequence[Path], folder: Path) -> Corpus:
+    """All texts of a folder one after the other, a line break between; the last tenth is held."""
+    spans = [span for span in map(measured, files) if span.bytes]
+    size = checked(Text(tuple(spans)), folder).size
+    ends = list(accumulate(span.bytes for span in spans))
+    at = next(number for number, end in enumerate(ends) if end > size * 9 // 10)
+    span = spans[at]
+    cut = span.end - (ends[at] - size * 9 // 10)
+    if cut > span.start:  # or else a whole file begins here
+        cut = line_near(span, cut)
+    train = apart([*spans[:at], span._replace(end=cut)])
+    validation = apart([span._replace(start=cut), *spans[at + 1 :]])
+    if not train.size:
+        raise UserError(f"{folder} has {size} bytes of text, too few to hold out a tenth")
+    return Corpus(folder.name, train, validation, Text())
+
+
+def apart(spans: Sequence[Span]) -> Text:
+    """Spans as one text, with a line break between two where the first does not end with one."""
+    pieces: list[Span | str] = []
+    for span in spans:
+        if span.bytes:
+            pieces.append(span)
+            with opened(span.path) as file:
+                file.seek(span.end - 1)
+                if file.read(1) != b"\n":
+                    pieces.append("\n")
+    if pieces and isinstance(pieces[-1], str):
+        pieces.pop()
+    return Text(tuple(pieces))
+
+
+def measured(path: Path) -> Span:
+    """A whole file, but for the mark at its beginning that some editors write."""
+    with opened(path) as file:
+        start = len(codecs.BOM_UTF8) if file.read(3) == codecs.BOM_UTF8 else 0
+        return Span(path, start, file.seek(0, os.SEEK_END))
+
+
+def line_near(span: Span, at: int) -> int:
+    """Where, from a byte on, the next line begins; or else a word; or else the character there."""
+    with opened(span.path) as file:
+        file.seek(at - 1)
+        some = file.read(min(BLOCK, span.end - at))  # not the last byte: something has to follow
+        for sign in (b"\n", b" "):
+            if found := some.find(sign) + 1:
+                return at - 1 + found
+        first = max(span.start, at - 3)  # no character has more than four bytes
+        file.seek(first)
+        begins = [byte & 0xC0 != 0x80 for byte in file.read(at - first + 1)]
+    return first + max((n for n, begin in enumerate(begins) if begin), default=0)
+
+
+def checked(text: Text, path: Path) -> Text:
+    """The text itself, if it says something; a large one is checked further when it is read."""
+    if not text.size:
+        raise UserError(f"{path} is empty")
+    blank = True
+    for block in text:
+        blank = blank and block.isspace()
+        if not blank and text.size > EXACT:
+            break
+    if blank:
+        raise UserError(f"{path} has nothing but spaces and line breaks in its {text.size} bytes")
+    return text
+
+
+# Text
+
+
+class Span(NamedTuple):
+    """Some bytes of a file, counted as they are when unpacked."""
+
+    path: Path
+    start: int
+    end: int
+
+    @property
+    def bytes(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text in files or in memory, piece after piece, that is read in blocks.
+
+    Iterating gives strings of about a megabyte. A block ends before a line break or a space that
+    follows a word, so that all vocabularies encode the blocks as they encode the whole; only where
+    a megabyte has none, it ends after any character.
+    """
+
+    pieces: tuple[Span | str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for piece in self.pieces:
+            if isinstance(piece, str):
+                valid_text(piece)
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes, in UTF-8."""
+        return sum(
+            len(piece.encode()) if isinstance(piece, str) else piece.bytes for piece in self.pieces
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        held = ""
+        for piece in self.pieces:
+            for some in slices(piece) if isinstance(piece, str) else decoded(piece):
+                held += some
+                while len(held) >= BLOCK:
+                    cut = last_break(held) or len(held)
+                    yield held[:cut]
+                    held = held[cut:]
+        if held:
+            yield held
+
+    def digest(self) -> str:
+        """The SHA-256 of its bytes, however they are cut into pieces; read once."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        text = hashlib.sha256()
+        for piece in self.pieces:
+            if isinstance(piece, str):
+                text.update(piece.encode())
+            else:
+                for some in chunks(piece):
+                    text.update(some)
+        return text.hexdigest()
+
+
+def last_break(text: str) -> int:
+    """Where a text may be cut: before the last line break, or else space, after a word; or 0."""
+    for sign in "\n\r \t":
+        at = text.rfind(sign)
+        while at > 0 and text[at - 1].isspace():
+            at = text.rfind(sign, 0, at)
+        if at > 0:
+            return at
+    return 0
+
+
+def slices(text: str) -> Iterator[str]:
+    return (text[start : start + BLOCK] for start in range(0, len(text), BLOCK))
+
+
+def decoded(span: Span) -> Iterator[str]:
+    """The characters of a span, as many at a time as a chunk has."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    given = 0
+    start = span.start  # of what the decoder has seen but not given yet
+    try:
+        for some in chain(chunks(span), [b""]):
+            yield decoder.decode(some, final=not some)
+            given += len(some)
+            start = span.start + given - len(decoder.getstate()[0])
+    except UnicodeDecodeError as wrong:
+        raise UserError(
+            f"{span.path} is not UTF-8: byte {start + wrong.start}, "
+            f"0x{wrong.object[wrong.start]:02x}, belongs to no character; save it as UTF-8 first"
+        ) from None
+
+
+def chunks(span: Span) -> Iterator[bytes]:
+    """The bytes of a span, a block at a time."""
+    with opened(span.path) as file:
+        file.seek(span.start)
+        left = span.bytes
+        while left:
+            some = file.read(min(BLOCK, left))
+            if not some:
+                raise UserError(
+                    f"{span.path} has become {left} bytes shorter since it was first looked at"
+                )
+            left -= len(some)
+            yield some
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file's bytes, unpacked if it is packed; what is wrong with it is a sentence."""
+    try:
+        with path.open("rb") as plain:
+            packed = plain.read(len(GZIP)) == GZIP
+            plain.seek(0)
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=plain)) if packed else plain
+    except (EOFError, zlib.error, gzip.BadGzipFile) as damage:
+        raise UserError(f"{path} is damaged or cut short ({damage})") from None
+    except OSError as trouble:
+        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None

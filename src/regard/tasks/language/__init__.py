@@ -1,0 +1,1 @@
+"""Foretell a text, a token at a time, and write on."""

@@ -1,0 +1,138 @@
+"""What a trained language model says after a prompt: a text, a file, or a place in its own data."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.data.images import SPLITS
+from regard.errors import UserError
+from regard.evaluate.generate import Rules, sample
+from regard.model.gpt import GPT
+from regard.tasks.language.data import Facts, LanguageData, part_of
+from regard.tasks.language.judging import Speaker
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A text to go on with, and where it came from."""
+
+    name: str
+    text: str
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A prompt and what the model wrote after it."""
+
+    name: str
+    prompt: str
+    text: str
+    score: float  # the log-probability of what was written
+
+    def __str__(self) -> str:
+        return f"{self.prompt}{self.text}"
+
+    def to_values(self) -> dict[str, Any]:
+        return {
+            "input": self.name,
+            "prompt": self.prompt,
+            "answer": self.text,
+            "score": self.score,
+        }
+
+
+def opened(
+    trained: Speaker, inputs: Sequence[Any], data: Callable[[], LanguageData]
+) -> list[Prompt]:
+    """What a user names, as prompts.
+
+    A file stands for its text and `-` for what comes from standard input; `test:3` is the window
+    of that number in the run's own data. Anything else is the prompt itself.
+    """
+    facts, length = trained.facts, trained.config.model.length
+    prompts = []
+    for thing in inputs:
+        if isinstance(thing, Prompt):
+            prompts.append(thing)
+            continue
+        text = str(thing)
+        row = re.fullmatch(rf"({'|'.join(SPLITS)}):(\d+)", text)
+        if row:
+            prompts.append(window(data(), row[1], int(row[2]), length))
+        elif text == "-":
+            prompts.append(prompt_of(facts, "standard input", sys.stdin.read()))
+        elif isinstance(thing, Path) or (len(text) < 4096 and os.path.isfile(text)):
+            prompts.append(prompt_of(facts, text, text_of(Path(text))))
+        else:
+            prompts.append(prompt_of(facts, "prompt", text))
+    return prompts
+
+
+def window(data: LanguageData, split: str, row: int, length: int) -> Prompt:
+    """Half a window of the run's own text: so that there is room to go on."""
+    tokens, _ = part_of(data, split)
+    count = max(1, (len(tokens) - 1) // length)
+    if row >= count:
+        raise UserError(f"{split}:{row}: {split} of {data.name} has the windows 0 to {count - 1}")
+    some = [int(each) for each in tokens[row * length : row * length + max(1, length // 2)]]
+    text = data.facts.words.decode(some)
+    return Prompt(f"{data.name} {split}:{row}", text, tuple(some))
+
+
+def prompt_of(facts: Facts, name: str, text: str) -> Prompt:
+    return Prompt(name, text, tuple(facts.words.encode(text)))
+
+
+def text_of(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except OSError as trouble:
+        reason = (trouble.strerror or str(trouble)).lower()
+        raise UserError(f"{path} cannot be read: {reason}") from None
+    except UnicodeDecodeError as trouble:
+        raise UserError(f"{path} is no UTF-8 text: byte {trouble.start} is not") from None
+
+
+def predict(trained: Speaker, prompts: Sequence[Prompt]) -> list[Answer]:
+    """Each prompt gone on with, by chance but the same each time."""
+    return [
+        Answer(prompt.name, prompt.text, *spoken(trained, prompt, seed))
+        for seed, prompt in enumerate(prompts)
+    ]
+
+
+def spoken(trained: Speaker, prompt: Prompt, seed: int) -> tuple[str, float]:
+    """What the model writes after a prompt, and its log-probability.
+
+    The model reads at most a window: of a long prompt its end, and it writes to the window's end.
+    """
+    model, config, words = trained.model, trained.config, trained.facts.words
+    assert isinstance(model, GPT)
+    how, length = config.speaking, config.model.length
+    count = min(how.tokens, length - 1)
+    tokens = list(prompt.tokens)[-(length - count) :] or words.encode("\n") or [words.start]
+    never = [words.padding, words.start]
+    if "unknown" in words.specials:
+        never.append(words.special("unknown"))
+    out = sample(
+        model,
+        1,
+        # A text has no end that could be learnt, so it goes on until there is no more room.
+        Rules(begin=words.start, end=words.end, longest=count, shortest=count, never=tuple(never)),
+        prompt=torch.tensor([tokens], device=trained.device),
+        temperature=how.temperature,
+        top_k=how.top_k or None,
+        top_p=how.top_p,
+        generator=torch.Generator().manual_seed(seed + config.train.seed),
+    )
+    return words.decode(out.words[0]), float(np.sum(out.scores[0]))

@@ -1,0 +1,62 @@
+"""What a run of a language model is asked to do. No torch here: `--help` reads these fields."""
+
+from dataclasses import dataclass, field
+
+from regard.config import check_kinds
+from regard.data.vocabulary import VocabularyConfig
+from regard.model.config import GPTConfig
+from regard.train.config import TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeakingConfig:
+    """How a text is gone on with."""
+
+    tokens: int = 200
+    """Tokens that are written after a prompt."""
+    temperature: float = 0.8
+    """Scores are divided by this before a token is drawn; towards 0 it is always the likeliest."""
+    top_k: int = 0
+    """Only so many of the likeliest tokens can be drawn; 0 is no rule."""
+    top_p: float = 1.0
+    """Only the likeliest tokens that together have this share can be drawn."""
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
+        if self.tokens < 1:
+            raise ValueError(f"tokens={self.tokens}: at least 1")
+        if not self.temperature > 0:
+            raise ValueError(f"temperature={self.temperature}: it must be above 0")
+        if self.top_k < 0:
+            raise ValueError(f"top_k={self.top_k}: it cannot be negative")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p={self.top_p}: a share lies in 0 < … ≤ 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageConfig:
+    """Everything that decides a run. The words of the model follow the data."""
+
+    data: str = "docstrings"
+    """`docstrings`, `stdlib`, `tiny_shakespeare`, `wikitext-2`, a text file or a folder of them."""
+    batch: int = 32
+    """Windows of `model.length` tokens in a batch."""
+    vocabulary: VocabularyConfig = field(
+        default_factory=lambda: VocabularyConfig(kind="characters", floor=1)
+    )
+    """What a text is cut into."""
+    model: GPTConfig = field(default_factory=lambda: GPTConfig(length=256))
+    """The decoder."""
+    speaking: SpeakingConfig = field(default_factory=SpeakingConfig)
+    """How it writes."""
+    train: TrainConfig = field(default_factory=TrainConfig)
+    """How it is trained."""
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
+        if not self.data:
+            raise ValueError("data is empty")
+        if self.batch < 1:
+            raise ValueError(f"batch={self.batch}: at least 1")
+        if self.model.length < 2:
+            raise ValueError(f"model.length={self.model.length}: a window has at least 2 tokens")

@@ -1,0 +1,171 @@
+"""A text on its way to the model: read, cut into tokens, and cut into windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from jaxtyping import Int, Int64, Integer
+from torch import Tensor
+
+from regard.config import change
+from regard.data.corpus import Corpus, Text, read_corpus
+from regard.data.images import SPLITS
+from regard.data.tokens import tokenised
+from regard.data.vocabulary import Vocabulary, fit_vocabulary, from_text
+from regard.errors import UserError
+from regard.tasks.language.config import LanguageConfig
+from regard.tasks.pixels import SHARE, batch_seeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a run must know of its data to be used without them."""
+
+    data: str
+    digest: str
+    vocabulary: str  # as its `to_text` gives it
+    tokens: tuple[int, int, int]  # in train, validation and test
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> Vocabulary:
+        return vocabulary_of(self.vocabulary)
+
+
+@lru_cache(maxsize=4)
+def vocabulary_of(text: str) -> Vocabulary:
+    return from_text(text)
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageData:
+    """A corpus, and its parts as tokens."""
+
+    corpus: Corpus
+    tokens: dict[str, Integer[np.ndarray, "n"]]
+    facts: Facts
+
+    @property
+    def name(self) -> str:
+        """What runs are called after, without the version that figures are told with."""
+        return self.corpus.name.partition(" (")[0]
+
+    def words(self) -> str:
+        """One line: what there is."""
+        train, validation, test = self.facts.tokens
+        size = sum(self.corpus[name].size for name in SPLITS) / 1e6
+        tested = f", {test:,} to test" if test else ""
+        return (
+            f"{self.corpus.name}: {size:,.1f} MB, {train:,} tokens to train on, "
+            f"{validation:,} to choose by{tested}, {len(self.facts.words):,} kinds"
+        )
+
+
+def read(config: LanguageConfig) -> LanguageData:
+    """The corpus a configuration names, in tokens."""
+    corpus = read_corpus(config.data)
+    try:
+        vocabulary = fit_vocabulary(corpus.train, config.vocabulary)
+    except ValueError as trouble:
+        raise UserError(f"{corpus.name}: {trouble}") from None
+    data = in_tokens(corpus, vocabulary)
+    for name in ("train", "validation"):
+        count, needed = len(data.tokens[name]), config.model.length + 1
+        if count < needed:
+            raise UserError(
+                f"{corpus.name} has {count:,} tokens in {name}, and one window of "
+                f"model.length={config.model.length} needs {needed:,}"
+            )
+    return data
+
+
+def read_other(config: LanguageConfig, facts: Facts, name: str) -> LanguageData:
+    """Another text, cut as the run cuts its own."""
+    return in_tokens(read_corpus(change(config, {"data": name}).data), facts.words)
+
+
+def in_tokens(corpus: Corpus, vocabulary: Vocabulary) -> LanguageData:
+    tokens = {name: tokenised(corpus[name], vocabulary) for name in SPLITS}
+    train, validation, test = (len(tokens[name]) for name in SPLITS)
+    facts = Facts(
+        data=corpus.name,
+        digest=corpus.digest,
+        vocabulary=vocabulary.to_text(),
+        tokens=(train, validation, test),
+    )
+    return LanguageData(corpus, tokens, facts)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Pieces of the text, each with the token after its last."""
+
+    words: Int64[Tensor, "b n"]
+    seed: int
+    generator: torch.Generator | None = None  # of a recorded step, which seeds it itself
+
+
+class WindowBatches:
+    """The training text in windows that stand side by side, in an order that the epoch decides.
+
+    Each epoch begins at another token, so that windows are cut elsewhere each time. A text that
+    fits lies on the device; a larger one stays in its mapped file, and is read as it is needed.
+    """
+
+    def __init__(self, config: LanguageConfig, data: LanguageData, device: torch.device) -> None:
+        self.tokens, self.device = data.tokens["train"], device
+        self.seed, self.length = config.train.seed, config.model.length
+        count = (len(self.tokens) - 1) // self.length
+        self.batch = min(config.batch, max(1, count - 1))
+        self.held: Int[Tensor, "n"] | None = None
+        if fits(self.tokens, device):
+            self.held = torch.from_numpy(np.asarray(self.tokens).astype(np.int32)).to(device)
+
+    def __len__(self) -> int:
+        # One window less than there are, so that every epoch may begin where it likes.
+        return max(1, (len(self.tokens) - self.length) // self.length // self.batch)
+
+    def epoch(self, number: int, start: int) -> Iterator[Windows]:
+        draw = np.random.default_rng([self.seed, number])
+        count = len(self) * self.batch
+        room = len(self.tokens) - 1 - count * self.length
+        first = int(draw.integers(min(room, self.length - 1) + 1))
+        order = (first + self.length * draw.permutation(count)).reshape(len(self), self.batch)
+        seeds = batch_seeds(self.seed, number, len(self))
+        within = np.arange(self.length + 1)
+        if self.held is not None:
+            # On the device once an epoch, for a copy a batch would keep it waiting.
+            starts, inside = (torch.from_numpy(each).to(self.device) for each in (order, within))
+            for at in range(start, len(self)):
+                words = self.held[starts[at][:, None] + inside]
+                yield Windows(words.long(), seeds[at])
+            return
+        for at in range(start, len(self)):
+            words = self.tokens[order[at][:, None] + within].astype(np.int64)
+            yield Windows(torch.from_numpy(words).to(self.device, non_blocking=True), seeds[at])
+
+
+def fits(tokens: Integer[np.ndarray, "n"], device: torch.device) -> bool:
+    """Whether the text, four bytes a token, takes little of the device's memory."""
+    if device.type == "cuda":
+        return 4 * len(tokens) < torch.cuda.mem_get_info(device)[0] / SHARE
+    return 4 * len(tokens) < 1 << 28
+
+
+def part_of(data: LanguageData, split: str) -> tuple[Integer[np.ndarray, "n"], list[Text]]:
+    """The tokens of a split, or of all there is, and the texts that they come from."""
+    if split not in (*SPLITS, "all"):
+        raise UserError(f"no split {split!r}; there are {', '.join(SPLITS)} and all")
+    chosen = SPLITS if split == "all" else (split,)
+    tokens = [data.tokens[name] for name in chosen]
+    joined = tokens[0] if len(tokens) == 1 else np.concatenate(tokens)
+    if len(joined) < 2:
+        known = [name for name in SPLITS if len(data.tokens[name]) > 1]
+        raise UserError(
+            f"{data.name} has no text in {split}: say --split {known[-1] if known else 'all'}"
+        )
+    return joined, [data.corpus[name] for name in chosen]

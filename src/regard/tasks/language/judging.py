@@ -1,0 +1,78 @@
+"""How well a split is foretold: loss, perplexity, bits per byte, by windows that slide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regard.data.corpus import Text
+from regard.evaluate import perplexity
+from regard.evaluate.bootstrap import Interval
+from regard.evaluate.perplexity import Foretelling, foretelling
+from regard.progress import progress
+from regard.tasks.language.config import LanguageConfig
+from regard.tasks.language.data import Facts, LanguageData, part_of
+from regard.tasks.language.learning import LIKELIHOOD, losses_of
+from regard.tasks.task import Trained
+
+Speaker = Trained[LanguageConfig, Facts]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Every figure of a split, and how windows slid."""
+
+    figures: Foretelling
+    length: int
+    stride: int
+
+    @property
+    def likelihood(self) -> Interval:
+        """How probable the next token was found, as a geometric mean: 1 / perplexity."""
+        value, low, high = self.figures.perplexity
+        return Interval(1 / value, 1 / high, 1 / low)
+
+    def to_values(self) -> dict[str, Any]:
+        """The deciding figure first."""
+        return {
+            LIKELIHOOD: self.likelihood._asdict(),
+            **self.figures.to_values(),
+            "length": self.length,
+            "stride": self.stride,
+        }
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Judgement:
+        """What `to_values` was made of."""
+        try:
+            return cls(Foretelling.from_values(values), values["length"], values["stride"])
+        except (KeyError, TypeError) as trouble:
+            raise ValueError(f"these are not the values of a judgement: {trouble}") from None
+
+
+def judge(trained: Speaker, data: LanguageData, split: str) -> Judgement:
+    """Foretell every token of a split but the first."""
+    tokens, texts = part_of(data, split)
+    length = trained.config.model.length
+    stride = max(1, length // 2)
+    with progress(f"reading {split}", len(tokens)) as advance:
+        losses = losses_of(
+            trained.model, tokens, length, trained.device, stride=stride, advance=advance
+        )
+    size, words = sum(text.size for text in texts), sum(map(words_in, texts))
+    figures = foretelling(losses, size=size, words=words, block=length)
+    return Judgement(figures, length, stride)
+
+
+def words_in(text: Text) -> int:
+    """Words between spaces, and the ends of lines, as word-level perplexity counts them."""
+    return sum(len(block.split()) + block.count("\n") for block in text)
+
+
+def summary(judged: Judgement, split: str) -> str:
+    """Lines for a terminal."""
+    return (
+        f"{split}\n{perplexity.summary(judged.figures)}\n"
+        f"Windows of {judged.length} tokens, a new one every {judged.stride}."
+    )

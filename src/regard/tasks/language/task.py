@@ -1,0 +1,61 @@
+"""The task itself: which functions make a language model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from regard.data.catalogue import resolve
+from regard.errors import UserError
+from regard.model.config import GPTConfig
+from regard.model.gpt import GPT
+from regard.tasks.language.answers import opened, predict
+from regard.tasks.language.config import LanguageConfig
+from regard.tasks.language.data import Facts, LanguageData, WindowBatches, read, read_other
+from regard.tasks.language.judging import Judgement, judge, summary
+from regard.tasks.language.learning import measure, measured, objective
+from regard.tasks.language.views import look, views
+from regard.tasks.task import Task
+
+
+def settle(config: LanguageConfig, data: LanguageData) -> LanguageConfig:
+    """The model with the words of the data."""
+    count = len(data.facts.words)
+    if config.model.words not in (GPTConfig().words, count):
+        raise UserError(
+            f"model.words is {config.model.words}, and the vocabulary of {data.name} has {count}: "
+            "leave model.words out"
+        )
+    where = config.data
+    if Path(where).exists():  # a path stays true wherever the run is used from
+        where = str(resolve(where).absolute())
+    return replace(config, data=where, model=replace(config.model, words=count))
+
+
+def build(config: LanguageConfig, facts: Facts, **options: Any) -> GPT:
+    """The model with its first weights."""
+    return GPT(config.model, **options)
+
+
+LANGUAGE: Task[LanguageConfig, LanguageData, Facts] = Task(
+    name="language",
+    unit="tokens",
+    config=LanguageConfig,
+    facts=Facts,
+    read=read,
+    read_other=read_other,
+    settle=settle,
+    build=build,
+    batches=WindowBatches,
+    objective=objective,
+    measure=measure,
+    measured=measured,
+    judge=judge,
+    summary=summary,
+    revive=Judgement.from_values,
+    open=opened,
+    predict=predict,
+    look=look,
+    views=views,
+)

@@ -1,0 +1,134 @@
+"""What a report shows of a language model, and where it looked when it read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from regard.errors import UserError
+from regard.look.document import Document, Section, packed
+from regard.look.text_figure import text_figure
+from regard.look.text_maps import text_maps
+from regard.model.gpt import GPT
+from regard.tasks.language.answers import Prompt, predict, window
+from regard.tasks.language.data import LanguageData
+from regard.tasks.language.judging import Judgement, Speaker
+from regard.tasks.task import Looked
+
+SAMPLES = 3  # texts that a report has the model write
+SHOWN = 192  # tokens whose maps are shown
+READING = (
+    "Point at a token, or move with the arrow keys, to see which earlier ones it read. The mean "
+    "is over all layers and heads."
+)
+
+
+def views(trained: Speaker, data: LanguageData, split: str, judged: Judgement) -> list[Section]:
+    """The sections of a report that only a language model has."""
+    figures = judged.figures
+    named = {
+        "loss, nats a token": figures.loss,
+        "perplexity": figures.perplexity,
+        "bits per byte": figures.bits_per_byte,
+        "perplexity per word": figures.word_perplexity,
+    }
+    prompts = [window(data, split, row, trained.config.model.length) for row in range(SAMPLES)]
+    return [
+        {
+            "view": "figures",
+            "title": f"On {split}",
+            "words": f"{figures.tokens:,} tokens, each foretold from at least "
+            f"{judged.length - judged.stride} before it, but for the first window: windows of "
+            f"{judged.length}, a new one every {judged.stride}. 95% intervals over blocks.",
+            "data": {
+                "items": [
+                    {"name": name, "unit": "", **interval._asdict()}
+                    for name, interval in named.items()
+                    if interval is not None
+                ]
+            },
+        },
+        {
+            "view": "table",
+            "title": "What it writes",
+            "words": f"After half a window of {split}, drawn at a temperature of "
+            f"{trained.config.speaking.temperature}.",
+            "data": {
+                "columns": ["after", "it wrote"],
+                "rows": [
+                    [f"… {answer.prompt[-80:]}", answer.text]
+                    for answer in predict(trained, prompts)
+                ],
+            },
+        },
+        {
+            "view": "reading",
+            "title": "Where it looked",
+            "words": READING,
+            "data": {"items": [reading(trained, prompts[0])]},
+        },
+    ]
+
+
+def look(trained: Speaker, prompts: Sequence[Prompt], data: Callable[[], LanguageData]) -> Looked:
+    """Which earlier tokens each token of a text read, by every head."""
+    if not prompts:
+        raise UserError("there is no text to look at")
+    document: Document = {
+        "title": "Where it looked, token by token",
+        "subtitle": ", ".join(prompt.name for prompt in prompts[:3]),
+        "sections": [
+            {
+                "view": "reading",
+                "title": "Reading",
+                "words": READING,
+                "data": {"items": [reading(trained, prompt) for prompt in prompts]},
+            }
+        ],
+    }
+
+    def draw(path: Path) -> None:
+        if len(prompts) > 1:
+            raise UserError(
+                f"{path} holds one text, and {len(prompts)} were given; "
+                "name one, or write them all to an .html"
+            )
+        shown, maps = mapped(trained, prompts[0])
+        text_figure(shown, None, maps, path, caption=prompts[0].name)
+
+    return Looked(document, draw)
+
+
+def mapped(
+    trained: Speaker, prompt: Prompt
+) -> tuple[list[str], Float[np.ndarray, "layers heads n n"]]:
+    """The tokens of a prompt as people read them, and what each read."""
+    model, words = trained.model, trained.facts.words
+    assert isinstance(model, GPT)
+    tokens = list(prompt.tokens)[: min(SHOWN, trained.config.model.length)]
+    if not tokens:
+        raise UserError(f"{prompt.name} has no token to look at")
+    with torch.no_grad():
+        maps = text_maps(model, torch.tensor([tokens], device=trained.device))[0]
+    return [words.decode([token]) or words.entry(token) for token in tokens], maps.cpu().numpy()
+
+
+def reading(trained: Speaker, prompt: Prompt) -> dict[str, Any]:
+    """What the view named reading shows of a text."""
+    shown, maps = mapped(trained, prompt)
+    layers, heads = maps.shape[:2]
+    names = [f"layer {a + 1}, head {b + 1}" for a in range(layers) for b in range(heads)]
+    every = np.concatenate([maps.mean((0, 1))[None], maps.reshape(layers * heads, *maps.shape[2:])])
+    return {
+        "name": prompt.name,
+        "asked": shown,
+        "read": None,
+        "heads": ["mean of all", *names],
+        "maps": packed(every),
+        "note": None,
+    }

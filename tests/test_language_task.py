@@ -1,0 +1,185 @@
+"""A language model from a text file to a report: it learns, foretells, goes on, and resumes."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import regard as rg
+from regard.cli import main
+from regard.errors import UserError
+from regard.tasks.language.config import LanguageConfig, SpeakingConfig
+from regard.tasks.language.data import WindowBatches, read
+from regard.tasks.language.task import LANGUAGE
+
+CPU = torch.device("cpu")
+LINES = ["the cat sat on the mat.", "a dog ran in the park!", "où est le café?"]
+MODEL = {"width": 32, "layers": 2, "heads": 2, "length": 32}
+TINY = {"batch": 8, "vocabulary": {"kind": "characters", "floor": 1}, "model": MODEL}
+
+
+@pytest.fixture(autouse=True)
+def _a_cache_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def text(tmp_path) -> Path:
+    """A text whose lines come in an order that only chance knows."""
+    draw = np.random.default_rng(0)
+    path = tmp_path / "lines.txt"
+    lines = (LINES[i] for i in draw.integers(len(LINES), size=400))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def trained(text: Path, tmp_path: Path, **changes) -> rg.tasks.Run:
+    options = {"epochs": 3, "quiet": True, "report": False, "device": "cpu", **TINY, **changes}
+    options = {"root": tmp_path / "runs", "train.optimiser.rate": 3e-3, **options}
+    return rg.train("language", data=text, **options)
+
+
+def test_windows_stand_side_by_side_and_cover_the_text(text):
+    config = LanguageConfig(**{**TINY, "data": str(text)} | settled())
+    counted = np.arange(3000, dtype=np.uint16)  # so that a token says where it is
+    data = replace(read(config), tokens={"train": counted, "validation": counted})
+    batches = WindowBatches(config, data, CPU)
+    assert len(batches) == (3000 - 32) // 32 // 8
+    firsts = set()
+    for number in range(5):
+        shown = list(batches.epoch(number, 0))
+        words = torch.cat([batch.words for batch in shown])
+        starts = words[:, 0].sort().values
+        assert torch.equal(words, words[:, :1] + torch.arange(33))
+        assert torch.equal(starts.diff(), torch.full((len(words) - 1,), 32))
+        again = list(batches.epoch(number, 4))
+        assert all(torch.equal(a.words, b.words) for a, b in zip(shown[4:], again, strict=True))
+        firsts.add(int(starts[0]))
+    assert len(firsts) > 2 and max(firsts) < 32
+    batches.held = None  # as a text that is too large for memory
+    for ours, right in zip(batches.epoch(4, 0), shown, strict=True):
+        assert torch.equal(ours.words, right.words) and ours.seed == right.seed
+
+
+def settled() -> dict:
+    from regard.config import build
+    from regard.data.vocabulary import VocabularyConfig
+    from regard.model.config import GPTConfig
+
+    return {
+        "vocabulary": VocabularyConfig(**TINY["vocabulary"]),
+        "model": build(GPTConfig, MODEL, source="a test"),
+    }
+
+
+def test_a_text_is_learnt_foretold_and_gone_on_with(text, tmp_path):
+    run = trained(text, tmp_path, epochs=6)
+    judged = run.evaluate("validation")
+    assert judged.figures.loss.value < 1.0 < math.log(len(run.facts.words))
+    values = judged.to_values()
+    assert next(iter(values)) == "likelihood"
+    assert values["likelihood"]["value"] == pytest.approx(math.exp(-values["loss"]["value"]))
+    assert LANGUAGE.revive(json.loads(json.dumps(values))) == judged
+    (answer,) = run.predict("the cat")
+    assert answer.prompt == "the cat" and len(answer.text) == 31
+    assert str(answer).startswith("the cat")
+    assert run.predict("the cat") == [answer]  # by chance, but the same each time
+    (from_file,) = run.predict(text)
+    assert from_file.prompt == text.read_text(encoding="utf-8")
+    (window,) = run.predict("validation:0")
+    assert window.prompt in text.read_text(encoding="utf-8")
+    with pytest.raises(UserError, match="has the windows 0 to"):
+        run.predict("validation:999")
+    with pytest.raises(UserError, match="no text in test: say --split validation"):
+        run.evaluate("test")
+
+
+def test_bits_per_byte_count_bytes_and_not_characters(text, tmp_path):
+    run = trained(text, tmp_path, epochs=1)
+    judged = run.evaluate("validation")
+    size = run.data.corpus.validation.size
+    bits = judged.figures.loss.value * judged.figures.tokens / math.log(2) / size
+    assert judged.figures.bits_per_byte.value == pytest.approx(bits)
+    assert size > judged.figures.tokens  # é and ù are two bytes each
+
+
+def test_other_texts_are_cut_as_the_run_cuts_its_own(text, tmp_path):
+    run = trained(text, tmp_path, epochs=1)
+    other = tmp_path / "other.txt"
+    other.write_text("the cat ran in the park. Ω\n" * 20, encoding="utf-8")
+    judged = run.evaluate(data=other)
+    assert judged.figures.tokens == 27 * 20 - 1
+    assert run.evaluate("validation", data=other).figures.tokens < 60
+
+
+@pytest.mark.parametrize("kind", ["raw", "bytes", "words"])
+def test_any_vocabulary_will_do(text, tmp_path, kind):
+    vocabulary = {"kind": kind, "floor": 1, "size": 300}
+    run = trained(text, tmp_path, epochs=1, vocabulary=vocabulary)
+    assert run.evaluate("validation").figures.loss.value < math.log(len(run.facts.words)) + 1
+    assert run.predict("the cat")[0].text
+
+
+def test_a_run_goes_on_bit_for_bit_where_it_was_stopped(text, tmp_path):
+    level = {"train.average": 0.9, "train.schedule": {"kind": "constant", "warmup": 0.0}}
+    whole = trained(text, tmp_path, out=tmp_path / "whole", **level)
+    trained(text, tmp_path, out=tmp_path / "part", epochs=1, **level)
+    options = {"resume": True, "epochs": 3, "quiet": True, "device": "cpu", "report": False}
+    again = rg.train("language", out=tmp_path / "part", **options)
+    theirs = whole.model.state_dict()
+    for name, weight in again.model.state_dict().items():
+        assert torch.equal(weight, theirs[name]), name
+    assert [line["validation.loss"] for line in again.metrics] == [
+        line["validation.loss"] for line in whole.metrics
+    ]
+
+
+def test_the_commands_train_measure_ask_and_look(text, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = ["--model.width", "32", "--model.layers", "1", "--model.heads", "2"]
+    flags += ["--model.length", "32", "--batch", "8", "--epochs", "1", "--device", "cpu"]
+    assert main(["train", "language", "--data", str(text), "--out", "run", *flags]) == 0
+    assert "tokens to train on" in capsys.readouterr().out
+    assert (tmp_path / "run" / "report.html").stat().st_size > 20_000
+    assert main(["evaluate", "run", "--split", "validation"]) == 0
+    assert "bits per byte" in capsys.readouterr().out
+    assert main(["predict", "run", "the cat", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["prompt"] == "the cat"
+    assert main(["look", "run", "the cat sat", "--out", "look.html"]) == 0
+    assert main(["look", "run", "the cat sat", "--out", "look.png"]) == 0
+    assert (tmp_path / "look.png").stat().st_size > 5_000
+    assert "where it looked" in (tmp_path / "look.html").read_text(encoding="utf-8").lower()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "empty|no text"),
+        (b"short", "one window of model.length=32 needs 33"),
+        (b"caf\xe9 " * 100, "UTF-8"),
+    ],
+)
+def test_texts_that_are_no_use_are_said_in_a_sentence(content, words, tmp_path):
+    path = tmp_path / "bad.txt"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=words):
+        trained(path, tmp_path)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"tokens": 0}, "tokens=0"),
+        ({"temperature": 0.0}, "temperature=0.0"),
+        ({"top_k": -1}, "top_k=-1"),
+        ({"top_p": 1.5}, "top_p=1.5"),
+    ],
+)
+def test_contradicting_fields_are_named(fields, words):
+    with pytest.raises(ValueError, match=words):
+        SpeakingConfig(**fields)
