@@ -4,25 +4,45 @@ import pytest
 import torch
 from torch import nn
 
+import test_captioner
+import test_gpt
+import test_seq2seq
 from regard.attention import attend, watch
-from regard.model import Captioner
+from regard.model import GPT, Captioner, Decoder, Seq2Seq, Writing
 from regard.model.lean import prepare
-from test_captioner import EXACT, features, made
+from test_captioner import EXACT, features
 
-LEAN = [
-    {},
-    {"order": "post", "init": "2017", "place": "sinusoidal", "scaled": True},
-    {"place": "none", "groups": 1},
-    {"norm": "rms", "feed_forward": "swiglu", "bias": False, "tied": False},
-]
+MODELS = {
+    "captioner": test_captioner.made,
+    "gpt": test_gpt.made,
+    "seq2seq": test_seq2seq.made,
+}
+LEAN = {
+    "gpt": {},
+    "2017": {"order": "post", "init": "2017", "place": "sinusoidal", "scaled": True},
+    "grouped": {"place": "none", "groups": 1},
+    "gated": {"norm": "rms", "feed_forward": "swiglu", "bias": False, "tied": False},
+}
 BLOCKS = [{"place": "rotary"}, {"mask": "causal & window(3)"}]
+
+EVERY_MODEL = pytest.mark.parametrize("model", MODELS)
+
+
+def started(model: Decoder, size: int | None = None) -> Writing:
+    """Three empty texts, in caches that grow unless there is a size."""
+    if isinstance(model, GPT):
+        return model.begin(3, size=size)
+    if isinstance(model, Seq2Seq):
+        source = test_seq2seq.sources(ragged=False)
+        return model.begin(3, model.encode(source), model.where(source), size=size)
+    return model.begin(3, features(3), size=size)
 
 
 @torch.inference_mode()
-def written(model: Captioner, *, lean: bool) -> list[torch.Tensor]:
+def written(model: Decoder, *, lean: bool, size: int | None = None) -> list[torch.Tensor]:
     """The scores of eight steps, in which texts multiply, change places and leave."""
     torch.manual_seed(0)
-    state = model.start(features(3))
+    state = started(model, size)
     assert state.lean is not None
     state.lean = state.lean if lean else None
     out = []
@@ -37,37 +57,65 @@ def written(model: Captioner, *, lean: bool) -> list[torch.Tensor]:
     return out
 
 
-@pytest.mark.parametrize("fields", LEAN, ids=["gpt", "2017", "grouped", "gated"])
-def test_lean_steps_are_those_of_the_blocks(fields):
-    model = made(**fields)
-    for lean, right in zip(written(model, lean=True), written(model, lean=False), strict=True):
-        torch.testing.assert_close(lean, right, **EXACT)
+@EVERY_MODEL
+@pytest.mark.parametrize("kind", LEAN)
+@pytest.mark.parametrize("size", [None, 8], ids="size={}".format)
+def test_lean_steps_are_those_of_the_blocks(size, kind, model):
+    made = MODELS[model](**LEAN[kind])
+    lean, right = (written(made, lean=lean, size=size) for lean in (True, False))
+    for one, other in zip(lean, right, strict=True):
+        torch.testing.assert_close(one, other, **EXACT)
+    if size is not None:  # nor does the room that a cache has change what is written
+        for one, other in zip(lean, written(made, lean=False), strict=True):
+            torch.testing.assert_close(one, other, **EXACT)
 
 
-def test_observers_see_what_they_see_through_the_blocks():
-    model = made(layers=2)
+@EVERY_MODEL
+def test_a_prompt_goes_through_the_blocks_and_single_words_past_them(model, monkeypatch):
+    made, passes = MODELS[model](), []
+    read = made.read
+    monkeypatch.setattr(made, "read", lambda *args: passes.append(1) or read(*args))
+    for size in (None, 8):
+        del passes[:]
+        state = started(made, size)
+        words = torch.randint(made.config.words, (3, 6))
+        made.step(words[:, :4], state)
+        for at in (4, 5):
+            out = made.step(words[:, at : at + 1], state)
+        assert len(passes) == 1
+        right = made.decode(words, state.context, context_positions=state.context_positions)
+        torch.testing.assert_close(out, right[:, -1], **EXACT)
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("size", [None, 8], ids="size={}".format)
+def test_observers_see_what_they_see_through_the_blocks(size, model):
+    made = MODELS[model](layers=2)
     seen = {}
     for lean in (True, False):
-        with watch(model, "decoder.*") as watched:
-            written(model, lean=lean)
+        with watch(made, "decoder.*") as watched:
+            written(made, lean=lean, size=size)
         seen[lean] = watched
-    assert len(list(seen[True])) == len(list(seen[False])) == 4
+    layers = 2 if model == "gpt" else 4  # each of the others also reads a context
+    assert len(list(seen[True])) == len(list(seen[False])) == layers
     for name in seen[True]:
         calls = zip(seen[True].calls(name), seen[False].calls(name), strict=True)
         for mine, right in calls:
             torch.testing.assert_close(mine.weights(), right.weights(), **EXACT)
-    plain = written(model, lean=True)
-    with watch(model, "decoder.*"):
-        assert all(map(torch.equal, plain, written(model, lean=True)))
+    plain = written(made, lean=True, size=size)
+    with watch(made, "decoder.*"):
+        assert all(map(torch.equal, plain, written(made, lean=True, size=size)))
 
 
+@EVERY_MODEL
 @pytest.mark.parametrize("fields", BLOCKS, ids=str)
-def test_what_only_blocks_can_do_is_left_to_them(fields):
-    assert prepare(made(**fields).decoder) is None
+def test_what_only_blocks_can_do_is_left_to_them(fields, model):
+    made = MODELS[model](**fields)
+    assert prepare(made.decoder) is None and started(made).lean is None
 
 
 def test_nobody_who_listens_or_stands_in_is_passed_over():
-    model = made()
+    model = test_captioner.made()
     assert prepare(model.decoder) is not None
     hook = model.decoder[1].feed_forward.to_out.register_forward_hook(lambda *_: None)
     assert prepare(model.decoder) is None
@@ -82,14 +130,18 @@ def test_nobody_who_listens_or_stands_in_is_passed_over():
 
 
 def test_places_that_may_be_nowhere_are_left_to_the_blocks():
-    assert made().start(features(1), torch.tensor([[0, 1, -1, -1, -1]])).lean is None
+    model = test_captioner.made()
+    assert model.start(features(1), torch.tensor([[0, 1, -1, -1, -1]])).lean is None
+    assert test_seq2seq.made().start(test_seq2seq.sources(ragged=True)).lean is None
+    assert test_seq2seq.made().start(test_seq2seq.sources(ragged=False)).lean is not None
 
 
-def test_weights_may_change_between_texts():
-    model = made()
-    before = written(model, lean=True)
-    model.decoder[0].attention.to_k.weight.data *= 2  # which no version counter notices
-    after = written(model, lean=True)
+@EVERY_MODEL
+def test_weights_may_change_between_texts(model):
+    made = MODELS[model]()
+    before = written(made, lean=True)
+    made.decoder[0].attention.to_k.weight.data *= 2  # which no version counter notices
+    after = written(made, lean=True)
     assert not torch.equal(before[3], after[3])
-    for lean, right in zip(after, written(model, lean=False), strict=True):
+    for lean, right in zip(after, written(made, lean=False), strict=True):
         torch.testing.assert_close(lean, right, **EXACT)

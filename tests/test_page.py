@@ -32,7 +32,7 @@ from regard.look.document import (
 
 HOSTILE = "</script><img src=x onerror='window.harmed=1'><script>window.harmed=1</script>\u2028&\"'"
 VIEWS = ["facts", "figures", "curves", "confusion", "classes", "calibration"]
-VIEWS += ["attention", "lines", "table", "captions"]
+VIEWS += ["attention", "lines", "table", "captions", "reading"]
 
 
 def maps(layers, heads, rows, columns, seed=0):
@@ -69,6 +69,17 @@ def caption_item(number, name):
         "heads": ["mean", name],
         "maps": packed(maps(2, 3, 4, 4, number)),
         "boxes": [{"word": 1, "box": [0, 0, 0.5, 0.5]}],
+    }
+
+
+def reading_item(number, name):
+    return {
+        "name": f"text {number}",
+        "asked": ["a", f" {name}", "\n"],
+        "read": None,
+        "heads": ["mean of all", name],
+        "maps": packed(maps(1, 2, 3, 3, number)[0]),
+        "note": name,
     }
 
 
@@ -141,6 +152,7 @@ def report(name="cat", epochs=12, classes=10, items=3, runs=2):
             "error": {"value": 0.07, "low": 0.05, "high": 0.1},
         },
         "attention": {"items": [item(number) for number in range(items)]},
+        "reading": {"items": [reading_item(number, name) for number in range(items)]},
         "captions": {"items": [caption_item(number, name) for number in range(items)]},
         "lines": {
             "x": {"name": "share removed", "values": [0, 0.5, 1], "unit": "%"},
@@ -875,4 +887,4 @@ def test_everything_that_acts_can_be_reached_and_has_a_name(opened):
     assert all(page.each(f"{acting}, [tabindex]", f"Boolean({name})"))
     assert set(page.each(f":is({acting}):not([role=radio])", "e.tabIndex")) == {0}
     stops = page.each("[role=radiogroup]", "e.querySelectorAll('[tabindex=\"0\"]').length")
-    assert stops == [1, 1, 1, 1], "one stop for each group; the arrow keys go on from there"
+    assert stops == [1] * 5, "one stop for each group; the arrow keys go on from there"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -74,15 +75,14 @@ class CaptionData:
     def words(self) -> str:
         """One line: what there is."""
         train, validation, test = self.facts.images
-        size = self.facts.size
         texts = sum(map(len, self.captions.train.captions))
         long = sum(len(text) > self.facts.longest for each in self.numbers for text in each)
         cut = f" ({long:,} cut to their first {self.facts.longest} words)" if long else ""
         skipped = f", {len(self.facts.skipped)} left out" if self.facts.skipped else ""
+        words = len(self.facts.words)
         return (
             f"{self.name}: {train:,} images to train on with {texts:,} captions{cut}, "
-            f"{validation:,} to choose by, {test:,} to test, {len(self.facts.words):,} words, "
-            f"{size} × {size} pixels{skipped}"
+            f"{validation:,} to choose by, {test:,} to test; {words:,} words{skipped}"
         )
 
 
@@ -143,9 +143,10 @@ def size_for(config: CaptionConfig) -> int:
 def scale_for(config: CaptionConfig, images: Images) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation by which pixels are scaled: those that a trained encoder learnt with."""
     if config.encoder not in (OWN, IMAGENET) and Path(config.encoder).is_dir():
-        theirs = RunFolder.open(Path(config.encoder)).read_facts("data") or {}
-        if len(theirs.get("mean", ())) == 3:
-            return tuple(theirs["mean"]), tuple(theirs["deviation"])
+        with suppress(UserError):  # what is no run is refused where its model is asked for
+            theirs = RunFolder.open(Path(config.encoder)).read_facts("data") or {}
+            if len(theirs.get("mean", ())) == 3:
+                return tuple(theirs["mean"]), tuple(theirs["deviation"])
     return statistics(images)
 
 

@@ -30,7 +30,7 @@ def demo(
     judged = run.evaluate("test")
     say(run.task.summary(judged, "test: things in relations that training never showed"))
     for answer in run.predict(*(f"test:{row}" for row in range(SHOWN))):
-        say(str(answer))
+        say(f"{answer.name}:  {answer.caption}")
     path = out / "caption.png"
     draw(run, path)
     return {"where each word looked": path, "the captions' report": run.report("test")}

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float
 
 from regard.errors import UserError
-from regard.look.document import Document, Section, packed
+from regard.look.document import Document, Section
 from regard.look.text_figure import text_figure
-from regard.look.text_maps import text_maps
+from regard.look.text_maps import reading_item, text_maps
 from regard.model.gpt import GPT
 from regard.tasks.language.answers import Prompt, predict, window
 from regard.tasks.language.data import LanguageData
@@ -121,14 +121,4 @@ def mapped(
 def reading(trained: Speaker, prompt: Prompt) -> dict[str, Any]:
     """What the view named reading shows of a text."""
     shown, maps = mapped(trained, prompt)
-    layers, heads = maps.shape[:2]
-    names = [f"layer {a + 1}, head {b + 1}" for a in range(layers) for b in range(heads)]
-    every = np.concatenate([maps.mean((0, 1))[None], maps.reshape(layers * heads, *maps.shape[2:])])
-    return {
-        "name": prompt.name,
-        "asked": shown,
-        "read": None,
-        "heads": ["mean of all", *names],
-        "maps": packed(every),
-        "note": None,
-    }
+    return reading_item(prompt.name, shown, None, maps)

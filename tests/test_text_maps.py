@@ -1,0 +1,213 @@
+"""Maps of texts are the weights that the model read with, and padding has none."""
+
+import base64
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from regard.attention import attend
+from regard.look.text_maps import alignment_maps, reading_item, text_maps
+from regard.model.config import GPTConfig, Seq2SeqConfig
+from regard.model.gpt import GPT
+from regard.model.seq2seq import Sentences, Seq2Seq
+
+SMALL = {"words": 11, "width": 8, "heads": 2, "layers": 3, "length": 9}
+close = partial(torch.testing.assert_close, rtol=0, atol=1e-12)
+
+
+def writer(**changes):
+    torch.manual_seed(0)
+    return livelier(GPT(GPTConfig(**{**SMALL, **changes})))
+
+
+def translator(**changes):
+    torch.manual_seed(0)
+    return livelier(Seq2Seq(Seq2SeqConfig(**{**SMALL, **changes})))
+
+
+def livelier(model):
+    """The same model in float64, with weights large enough for words to tell words apart."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) / 3)
+    return model.double().eval()
+
+
+def text(*shape, seed=1):
+    return torch.randint(0, 11, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def rows_of(*lengths):
+    """Positions of texts of these lengths, padded to the longest."""
+    longest = max(lengths)
+    return torch.tensor([[*range(n), *[-1] * (longest - n)] for n in lengths])
+
+
+def weights_by_hand(layer, x, context=None, **where):
+    """What `attend` says that a layer's heads read with, from its own projections."""
+    context = x if context is None else context
+    q, k, v = (
+        part(tokens).unflatten(-1, (heads, -1)).transpose(-3, -2)
+        for part, tokens, heads in (
+            (layer.to_q, x, layer.heads),
+            (layer.to_k, context, layer.groups),
+            (layer.to_v, context, layer.groups),
+        )
+    )
+    return attend(q, k, v, mask=layer.mask, **where).weights
+
+
+@torch.no_grad()
+def maps_by_hand(model, words, positions, context=None, context_positions=None):
+    """Every block of a pre-norm model written out, its weights kept on the way."""
+    x = model.place.embed(model.embed(words), positions)
+    own, across = [], []
+    for block in model.decoder:
+        y = block.attention_norm(x)
+        own.append(weights_by_hand(block.attention, y, q_pos=positions, k_pos=positions))
+        x = x + block.attention(y, positions=positions)
+        if context is not None:
+            y = block.cross_norm(x)
+            where = {"q_pos": positions, "k_pos": context_positions}
+            across.append(weights_by_hand(block.cross, y, context, **where))
+            x = x + block.cross(
+                y, context, positions=positions, context_positions=context_positions
+            )
+        x = x + block.feed_forward(block.feed_forward_norm(x))
+    return torch.stack(own, 1), torch.stack(across, 1) if across else None
+
+
+# A text that reads itself
+
+
+@pytest.mark.parametrize("groups", [2, 1], ids="groups={}".format)
+def test_a_texts_maps_are_the_weights_written_out(groups):
+    model, words = writer(groups=groups), text(4, 7)
+    maps = text_maps(model, words)
+    assert maps.shape == (4, 3, 2, 7, 7)
+    close(maps, maps_by_hand(model, words, torch.arange(7))[0])
+    close(maps.sum(-1), torch.ones(4, 3, 2, 7, dtype=torch.float64))
+    assert not maps.triu(1).any(), "no word looks at a later one"
+    assert maps.std((0, 1, 2))[-1].min() > 0.01, "heads and layers differ"
+
+
+@pytest.mark.parametrize("place", ["rotary", "sinusoidal", "none"])
+def test_a_word_looks_the_same_whatever_comes_after_it(place):
+    model, words = writer(place=place), text(2, 7)
+    changed = torch.cat((words[:, :4], 10 - words[:, 4:]), 1)
+    close(text_maps(model, words)[..., :4, :4], text_maps(model, changed)[..., :4, :4])
+    close(text_maps(model, words)[..., :4, :4], text_maps(model, words[:, :4]))
+
+
+def test_a_mask_that_forgets_shows_in_the_map():
+    maps = text_maps(writer(mask="causal & window(3)"), text(2, 7))
+    assert not maps.tril(-3).any() and maps.diagonal(-2, -2, -1).min() > 0
+    close(maps.sum(-1), torch.ones(2, 3, 2, 7, dtype=torch.float64))
+
+
+def test_padding_of_a_text_neither_looks_nor_is_looked_at():
+    model, words, where = writer(), text(3, 7), rows_of(7, 4, 1)
+    maps = text_maps(model, words, positions=where)
+    for row, length in enumerate((7, 4, 1)):
+        close(maps[row, ..., :length, :length], text_maps(model, words[row, None, :length])[0])
+        assert not maps[row, ..., length:, :].any() and not maps[row, ..., :, length:].any()
+    close(maps.sum(-1), (where >= 0)[:, None, None].expand(3, 3, 2, 7).double())
+    close(maps, maps_by_hand(model, words, where)[0])
+
+
+# A text that reads another
+
+
+def test_alignments_are_the_weights_written_out():
+    model, words, where = translator(), text(3, 5), rows_of(6, 3, 2)
+    source = Sentences(text(3, 6, seed=2), where)
+    maps = alignment_maps(model, source, words)
+    assert maps.shape == (3, 3, 2, 5, 6)
+    with torch.no_grad():
+        context = model.encode(source)
+    close(maps, maps_by_hand(model, words, torch.arange(5), context, where)[1])
+    close(maps.sum(-1), torch.ones(3, 3, 2, 5, dtype=torch.float64))
+    assert not maps.masked_select((where < 0)[:, None, None, None]).any()
+    assert maps.triu(1).any(), "every word of the source can be looked at"
+
+
+def test_padding_on_either_side_has_zeros_and_changes_nothing():
+    model, words, where = translator(), text(3, 5), rows_of(5, 2, 4)
+    sources, lengths = text(3, 6, seed=2), (6, 3, 2)
+    source = Sentences(sources, rows_of(*lengths))
+    maps = alignment_maps(model, source, words, positions=where)
+    for row, (n, m) in enumerate(zip((5, 2, 4), lengths, strict=True)):
+        alone = alignment_maps(model, Sentences(sources[row, None, :m]), words[row, None, :n])
+        close(maps[row, ..., :n, :m], alone[0])
+    close(maps.sum(-1), (where >= 0)[:, None, None].expand(3, 3, 2, 5).double())
+
+
+def test_several_translations_of_a_sentence_have_a_map_each():
+    model, words = translator(), text(6, 5)
+    sources = text(2, 4, seed=2)
+    where, lengths = rows_of(5, 1, 3, 5, 4, 2), rows_of(4, 3)
+    maps = alignment_maps(model, Sentences(sources, lengths), words, positions=where)
+    twins = Sentences(sources.repeat_interleave(3, 0), lengths.repeat_interleave(3, 0))
+    close(maps, alignment_maps(model, twins, words, positions=where))
+
+
+@pytest.mark.parametrize("order", ["pre", "post"])
+def test_a_watched_model_reads_with_the_maps_it_shows(order):
+    """Each map times the values is what the layer read: the proof that it is the map used."""
+    from regard.attention import watch
+
+    model, words = translator(order=order), text(2, 5)
+    source = Sentences(text(2, 6, seed=2))
+    maps = alignment_maps(model, source, words)
+    with torch.no_grad(), watch(model, "decoder.*.cross") as seen:
+        model(source, words)
+    for depth, layer in enumerate(seen.values()):
+        assert layer.name == f"decoder.{depth}.cross"
+        close(maps[:, depth] @ layer.call.v, layer.read)
+
+
+@pytest.mark.parametrize("build", [writer, translator])
+def test_a_model_in_training_is_refused(build):
+    model = build(dropout=0.1).train()
+    name = type(model).__name__
+    with pytest.raises(ValueError, match=f"{name} is in training"):
+        if build is writer:
+            text_maps(model, text(1, 3))
+        else:
+            alignment_maps(model, Sentences(text(1, 3)), text(1, 3))
+
+
+# For the page
+
+
+def unpacked(item):
+    shape, scale = item["maps"]["shape"], np.array(item["maps"]["scale"])
+    levels = np.frombuffer(base64.b64decode(item["maps"]["base64"]), np.uint8).reshape(shape)
+    return (levels * scale.reshape(*shape[:2], 1, 1))[:, :, 0]
+
+
+def test_an_item_has_the_mean_first_and_keeps_faint_rows():
+    maps = np.random.default_rng(0).dirichlet(np.full(400, 0.5), (2, 3, 400))
+    maps[:, :, 0] = np.eye(400)[0]
+    item = reading_item("A tale", ["a"] * 400, None, maps, note="of old")
+    assert (item["name"], item["read"], item["note"]) == ("A tale", None, "of old")
+    assert item["heads"][:3] == ["mean of all", "layer 1, head 1", "layer 1, head 2"]
+    assert item["heads"][-1] == "layer 2, head 3" and len(item["heads"]) == 7
+    each = np.concatenate((maps.mean((0, 1))[None], maps.reshape(6, 400, 400)))
+    error = np.abs(unpacked(item) - each)
+    assert (error <= each.max(-1, keepdims=True) / 510 * (1 + 1e-9)).all(), "a scale a row"
+
+
+def test_an_item_of_one_head_has_no_mean():
+    maps = np.random.default_rng(0).dirichlet(np.ones(3), (1, 1, 2))
+    item = reading_item("", ("x", "y"), ("a", "b", "c"), maps)
+    assert item["heads"] == ["layer 1, head 1"] and item["read"] == ["a", "b", "c"]
+    assert item["maps"]["shape"] == [1, 2, 1, 3]
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 3, 3), (2, 2, 3, 2), (0, 2, 2, 3)], ids=str)
+def test_maps_that_do_not_fit_the_words_are_refused(shape):
+    with pytest.raises(ValueError, match="2 words that look at 3 have maps of shape"):
+        reading_item("", ["x", "y"], ["a", "b", "c"], np.zeros(shape))
