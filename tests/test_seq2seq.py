@@ -205,11 +205,20 @@ def test_a_source_is_encoded_once_and_its_keys_are_not_copied(ragged):
 
 def test_the_reader_reads_both_ways_whatever_the_writer_may_read():
     model, source = made(mask="causal & window(1)"), texts(1, M)
+    assert model.config.reading.mask is None
     before = model.encode(Sentences(source))
     for changed, felt in ((0, -1), (-1, 0)):
         other = source.clone()
         other[:, changed] = (other[:, changed] + 1) % W
         assert not torch.allclose(model.encode(Sentences(other))[:, felt], before[:, felt])
+
+
+@pytest.mark.parametrize("place", ["learned", "sinusoidal", "rotary", "none"])
+def test_the_reader_knows_the_order_of_words_unless_it_has_no_places(place):
+    model, source = made(place=place), texts(1, M)
+    turned = model.encode(Sentences(source.flip(1))).flip(1)
+    same = torch.allclose(turned, model.encode(Sentences(source)), rtol=0.0, atol=1e-10)
+    assert same == (place == "none")
 
 
 # Marian
