@@ -8,14 +8,24 @@ import torch
 from torch import nn
 
 from regard.attention import MultiHead, attend
-from regard.model import MODELS, Block, FeedForward, PatchEmbed, TokenEmbed, ViT, ViTConfig
+from regard.model import (
+    MODELS,
+    Block,
+    FeedForward,
+    PatchEmbed,
+    Sentences,
+    TokenEmbed,
+    ViT,
+    ViTConfig,
+)
 from regard.model.parts import StochasticDepth, initialise
 
 
-def inputs_of(name: str) -> tuple[torch.Tensor, ...]:
+def inputs_of(name: str) -> tuple[torch.Tensor | Sentences, ...]:
     """What a model of the table is called with."""
     images, words = torch.randn(3, 3, 32, 32), torch.randint(0, 9, (3, 5))
-    return {"vit": (images,), "captioner": (images, words)}[name]
+    known = {"vit": (images,), "captioner": (images, words), "gpt": (words,)}
+    return (known | {"seq2seq": (Sentences(words), words)})[name]
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -42,7 +42,7 @@ MUTANTS = {
         "scores = scores.masked_fill(allowed, -torch.inf)",
     ),
     "an inverted mask in the fast path": Mutant(
-        "kernels.py", "attn_mask=allowed | blind", "attn_mask=~allowed | blind"
+        "kernels.py", "readable = allowed | blind", "readable = ~allowed | blind"
     ),
     "an inverted mask beside a bias": Mutant(
         "kernels.py",

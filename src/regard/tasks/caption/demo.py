@@ -36,16 +36,16 @@ def demo(
     return {"where each word looked": path, "the captions' report": run.report("test")}
 
 
-def draw(run: Run, path: Path) -> None:
-    """The first test scene, word by word, with the boxes of what the words name."""
+def draw(run: Run, path: Path, row: int = 0) -> None:
+    """A test scene, word by word, with the boxes of what the words name."""
     trained = run.trained
-    pictures = run.task.open(trained, ["test:0"], lambda: run.data)
+    pictures = run.task.open(trained, [f"test:{row}"], lambda: run.data)
     seen = seen_of(trained, pictures)
     texts = written(trained, seen)
     (maps,) = maps_of(captioner(trained), seen, texts, trained.config, trained.facts)
     words = texts[0].entries
     if words:
-        boxes = boxes_of(words, "test", 0)
+        boxes = boxes_of(words, "test", row)
         caption_figure(
             pictures[0].shown(), words, maps, path, boxes=boxes, caption=pictures[0].name
         )
