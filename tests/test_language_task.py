@@ -49,19 +49,23 @@ def test_windows_stand_side_by_side_and_cover_the_text(text):
     data = replace(read(config), tokens={"train": counted, "validation": counted})
     batches = WindowBatches(config, data, CPU)
     assert len(batches) == (3000 - 32) // 32 // 8
+    seen = set()
     firsts = set()
-    for number in range(5):
+    for number in range(12):
         shown = list(batches.epoch(number, 0))
         words = torch.cat([batch.words for batch in shown])
         starts = words[:, 0].sort().values
         assert torch.equal(words, words[:, :1] + torch.arange(33))
-        assert torch.equal(starts.diff(), torch.full((len(words) - 1,), 32))
+        steps = starts.diff()
+        assert (steps % 32 == 0).all() and (steps > 0).all() and (steps == 32).float().mean() > 0.9
+        seen |= set(words.flatten().tolist())
         again = list(batches.epoch(number, 4))
         assert all(torch.equal(a.words, b.words) for a, b in zip(shown[4:], again, strict=True))
         firsts.add(int(starts[0]))
-    assert len(firsts) > 2 and max(firsts) < 32
+    assert len({first % 32 for first in firsts}) > 2
+    assert len(seen) > 2980  # its end as well
     batches.held = None  # as a text that is too large for memory
-    for ours, right in zip(batches.epoch(4, 0), shown, strict=True):
+    for ours, right in zip(batches.epoch(11, 0), shown, strict=True):
         assert torch.equal(ours.words, right.words) and ours.seed == right.seed
 
 
@@ -85,7 +89,7 @@ def test_a_text_is_learnt_foretold_and_gone_on_with(text, tmp_path):
     assert values["likelihood"]["value"] == pytest.approx(math.exp(-values["loss"]["value"]))
     assert LANGUAGE.revive(json.loads(json.dumps(values))) == judged
     (answer,) = run.predict("the cat")
-    assert answer.prompt == "the cat" and len(answer.text) == 31
+    assert answer.prompt == "the cat" and len(answer.text) == 25  # to the end of the window
     assert str(answer).startswith("the cat")
     assert run.predict("the cat") == [answer]  # by chance, but the same each time
     (from_file,) = run.predict(text)
@@ -96,6 +100,23 @@ def test_a_text_is_learnt_foretold_and_gone_on_with(text, tmp_path):
         run.predict("validation:999")
     with pytest.raises(UserError, match="no text in test: say --split validation"):
         run.evaluate("test")
+    assert run.held_out == "validation" and run.evaluate() == judged
+    assert run.predict("a dog", "the cat")[1] == answer  # whatever else is asked
+    assert run.predict("the cat")[0].score != run.predict("che cat")[0].score
+
+
+def test_a_report_is_made_of_a_text_with_one_window_to_choose_by(tmp_path):
+    path = tmp_path / "short.txt"
+    path.write_text("the cat sat on the mat. " * 15, encoding="utf-8")
+    run = trained(path, tmp_path, epochs=1, report=True)
+    assert (run.folder.path / "report.html").exists()
+
+
+def test_words_are_apart_and_letters_whole_where_the_prompt_ends(text, tmp_path):
+    words = trained(text, tmp_path, epochs=2, vocabulary={"kind": "words", "floor": 1})
+    assert str(words.predict("the cat")[0]).startswith("the cat ")
+    raw = trained(text, tmp_path, epochs=1, vocabulary={"kind": "raw"})
+    assert "\ufffd" not in raw.predict("où")[0].prompt
 
 
 def test_bits_per_byte_count_bytes_and_not_characters(text, tmp_path):

@@ -164,7 +164,8 @@ def evaluate(
     Args:
         runs: folders of runs; of several, the mean and the spread are said too.
         data: other data than they were trained on, with the same classes.
-        split: train, validation, test or all; by default test, and all of other data.
+        split: train, validation, test or all; by default test (validation if there is no test),
+            and all of other data.
         device: where to run them.
         record: write the figures of all, with command, hardware and seeds, to this .json.
         json: print the figures as JSON, one object a line.
@@ -177,8 +178,8 @@ def evaluate(
         raise UserError("evaluate what? regard evaluate RUN…")
     if data is not None and record is not None:
         raise UserError("--record keeps figures on a run's own data; leave --data out")
-    split = split or ("test" if data is None else "all")
     found = [load(run, device=device) for run in runs]
+    split = split or (found[0].held_out if data is None else "all")
     judged = [run.evaluate(split, data=data) for run in found]
     for run, figures in zip(found, judged, strict=True):
         if json:
@@ -189,7 +190,7 @@ def evaluate(
         if data is None:
             write_curves(run.folder)
             print(f"report: {run.report(split)}")
-            if split == "test":
+            if split == run.held_out:
                 compare_with_recipe(run, headline(figures))
     if len(runs) > 1 and not json:
         print(spread([headline(figures) for figures in judged]))

@@ -12,8 +12,9 @@ counted. With stride = length the windows stand side by side, which costs half a
 a higher loss, because the first tokens of each are foretold from little.
 
 Perplexity depends on what a token is, so it compares only models that cut texts alike. Bits per
-byte and perplexity per word compare any two: the loss of the whole text over its bytes, or its
-words.
+byte and perplexity per word, the loss of the whole text over its bytes or its words, compare any
+two that can spell the text: one that knows no capitals, or has one token for all that is unknown,
+has less to foretell.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from torch.nn import functional as F
 
 from regard.evaluate.bootstrap import ROUNDS, Interval, bootstrap_of
 
+LARGEST = 700.0  # e to this is about the largest number
 Scorer = Callable[[Int[Tensor, "b n"]], Float[Tensor, "b n words"]]
 
 
@@ -148,7 +150,10 @@ def foretelling(
         loss=loss,
         perplexity=of(math.exp),
         bits_per_byte=of(lambda x: x * n / math.log(2) / size),
-        word_perplexity=of(lambda x: math.exp(x * n / words)) if words else None,
+        # A text with hardly a space has words that no number is small enough for.
+        word_perplexity=of(lambda x: math.exp(x * n / words))
+        if words and loss.high * n / words < LARGEST
+        else None,
     )
 
 

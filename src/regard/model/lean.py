@@ -126,7 +126,7 @@ def _read_own(block: Prepared, x: Tensor, at: int, cache: KVCache) -> Tensor:
     layer = block.attention
     g, d = layer.groups, layer.head_width
     # One token: heads split without a transpose.
-    heads = F.linear(x, *block.qkv).view(len(x), -1, 1, d)
+    heads = F.linear(x, *block.qkv).view(len(x), layer.heads + 2 * g, 1, d)
     q, k, v = heads.split((layer.heads, g, g), 1)
     here = range(at, at + 1)
     k, v, where = cache.append(k, v, here)
@@ -148,7 +148,9 @@ def _read_context(
         cache.append(k.contiguous(), v.contiguous(), range(context.shape[1]))
     assert cache.kept is not None
     k, v, where = cache.kept
-    q = F.linear(x, *cross.q).view(items, -1, layer.heads, k.shape[-1])  # b texts h d
+    q = F.linear(x, *cross.q).view(
+        items, len(x) // max(1, items), layer.heads, k.shape[-1]
+    )  # b texts h d
     q = q.transpose(1, 2)
     read = whole(Call(q, k, v, None, None, None, None, k.shape[-1] ** -0.5))
     if layer.observers:

@@ -30,6 +30,11 @@ class ImageFacts:
     images: tuple[int, int, int]  # in train, validation and test
     skipped: tuple[str, ...] = ()
 
+    @property
+    def parts(self) -> tuple[int, int, int]:
+        """How much there is to train on, to choose by and to test."""
+        return self.images
+
     def normalised(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b k y x"]:
         """Pixels in 0 … 1 as the model wants them: with mean 0 and deviation 1 by channel."""
         mean, deviation = scale_of(self, images.device)

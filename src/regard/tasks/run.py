@@ -91,7 +91,8 @@ def go(
     session.say(run.task.summary(run.evaluate("validation"), "validation"))
     if report:
         session.say(f"report: {run.report('validation')}")
-    session.say(f"next: regard evaluate {folder.path}    regard look {folder.path} test:0")
+    where = folder.path
+    session.say(f"next: regard evaluate {where}    regard look {where} {run.held_out}:0")
     return run
 
 
@@ -149,6 +150,11 @@ class Run:
         return data
 
     @property
+    def held_out(self) -> str:
+        """The split to measure on in the end: test, or validation where the data have no test."""
+        return "test" if self.facts.parts[2] else "validation"
+
+    @property
     def trained(self) -> Trained[Any, Any]:
         return Trained(self.model, self.config, self.facts, self.device)
 
@@ -163,8 +169,8 @@ class Run:
         return self.task.predict(trained, self.task.open(trained, inputs, lambda: self.data))
 
     def evaluate(self, split: str | None = None, *, data: str | Path | None = None) -> Judged:
-        """The final figures on a split, kept in the run: test, or `all` of other data."""
-        split = split or ("test" if data is None else "all")
+        """The final figures on a split, kept in the run: that held out, or `all` of other data."""
+        split = split or (self.held_out if data is None else "all")
         used = (
             self.data if data is None else self.task.read_other(self.config, self.facts, str(data))
         )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
-import numpy as np
 import torch
 
 from regard.data.images import SPLITS
@@ -81,12 +81,17 @@ def opened(
 def window(data: LanguageData, split: str, row: int, length: int) -> Prompt:
     """Half a window of the run's own text: so that there is room to go on."""
     tokens, _ = part_of(data, split)
-    count = max(1, (len(tokens) - 1) // length)
+    count = windows_in(tokens, length)
     if row >= count:
         raise UserError(f"{split}:{row}: {split} of {data.name} has the windows 0 to {count - 1}")
     some = [int(each) for each in tokens[row * length : row * length + max(1, length // 2)]]
     text = data.facts.words.decode(some)
     return Prompt(f"{data.name} {split}:{row}", text, tuple(some))
+
+
+def windows_in(tokens: Sized, length: int) -> int:
+    """How many windows a text has, a short one included."""
+    return max(1, (len(tokens) - 1) // length)
 
 
 def prompt_of(facts: Facts, name: str, text: str) -> Prompt:
@@ -104,23 +109,21 @@ def text_of(path: Path) -> str:
 
 
 def predict(trained: Speaker, prompts: Sequence[Prompt]) -> list[Answer]:
-    """Each prompt gone on with, by chance but the same each time."""
-    return [
-        Answer(prompt.name, prompt.text, *spoken(trained, prompt, seed))
-        for seed, prompt in enumerate(prompts)
-    ]
+    """Each prompt gone on with: by chance, but for the same prompt the same each time."""
+    return [Answer(prompt.name, prompt.text, *spoken(trained, prompt)) for prompt in prompts]
 
 
-def spoken(trained: Speaker, prompt: Prompt, seed: int) -> tuple[str, float]:
+def spoken(trained: Speaker, prompt: Prompt) -> tuple[str, float]:
     """What the model writes after a prompt, and its log-probability.
 
-    The model reads at most a window: of a long prompt its end, and it writes to the window's end.
+    Of a prompt longer than half a window the model reads the end, and it writes no further than to
+    the end of the window.
     """
     model, config, words = trained.model, trained.config, trained.facts.words
     assert isinstance(model, GPT)
     how, length = config.speaking, config.model.length
-    count = min(how.tokens, length - 1)
-    tokens = list(prompt.tokens)[-(length - count) :] or words.encode("\n") or [words.start]
+    tokens = list(prompt.tokens)[-(length // 2) :] or words.encode("\n") or [words.start]
+    count = min(how.tokens, length - len(tokens))
     never = [words.padding, words.start]
     if "unknown" in words.specials:
         never.append(words.special("unknown"))
@@ -133,6 +136,9 @@ def spoken(trained: Speaker, prompt: Prompt, seed: int) -> tuple[str, float]:
         temperature=how.temperature,
         top_k=how.top_k or None,
         top_p=how.top_p,
-        generator=torch.Generator().manual_seed(seed + config.train.seed),
+        generator=torch.Generator().manual_seed(crc32(prompt.text.encode("utf-8", "replace"))),
     )
-    return words.decode(out.words[0]), float(np.sum(out.scores[0]))
+    # Cut together, or words would stand without the space between, and a letter of two bytes break.
+    before, whole = words.decode(tokens), words.decode([*tokens, *out.words[0]])
+    text = whole[len(before) :] if whole.startswith(before) else words.decode(out.words[0])
+    return text, out.scores[0]

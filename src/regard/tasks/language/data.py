@@ -29,7 +29,11 @@ class Facts:
     digest: str
     vocabulary: str  # as its `to_text` gives it
     tokens: tuple[int, int, int]  # in train, validation and test
-    skipped: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[int, int, int]:
+        """How much there is to train on, to choose by and to test."""
+        return self.tokens
 
     @property
     def words(self) -> Vocabulary:
@@ -112,29 +116,30 @@ class Windows:
 class WindowBatches:
     """The training text in windows that stand side by side, in an order that the epoch decides.
 
-    Each epoch begins at another token, so that windows are cut elsewhere each time. A text that
-    fits lies on the device; a larger one stays in its mapped file, and is read as it is needed.
+    Each epoch begins at another token, so that windows are cut elsewhere each time; those left over
+    when they do not fill a batch sit it out. A text that fits lies on the device; a larger one
+    stays in its mapped file, and is read as it is needed.
     """
 
     def __init__(self, config: LanguageConfig, data: LanguageData, device: torch.device) -> None:
         self.tokens, self.device = data.tokens["train"], device
         self.seed, self.length = config.train.seed, config.model.length
-        count = (len(self.tokens) - 1) // self.length
-        self.batch = min(config.batch, max(1, count - 1))
+        # One window less than there are, so that an epoch may begin where it likes.
+        self.windows = max(1, (len(self.tokens) - self.length) // self.length)
+        self.batch = min(config.batch, self.windows)
         self.held: Int[Tensor, "n"] | None = None
         if fits(self.tokens, device):
             self.held = torch.from_numpy(np.asarray(self.tokens).astype(np.int32)).to(device)
 
     def __len__(self) -> int:
-        # One window less than there are, so that every epoch may begin where it likes.
-        return max(1, (len(self.tokens) - self.length) // self.length // self.batch)
+        return self.windows // self.batch
 
     def epoch(self, number: int, start: int) -> Iterator[Windows]:
         draw = np.random.default_rng([self.seed, number])
-        count = len(self) * self.batch
-        room = len(self.tokens) - 1 - count * self.length
-        first = int(draw.integers(min(room, self.length - 1) + 1))
-        order = (first + self.length * draw.permutation(count)).reshape(len(self), self.batch)
+        room = len(self.tokens) - 1 - self.windows * self.length
+        first = int(draw.integers(room + 1))
+        chosen = draw.permutation(self.windows)[: len(self) * self.batch]
+        order = (first + self.length * chosen).reshape(len(self), self.batch)
         seeds = batch_seeds(self.seed, number, len(self))
         within = np.arange(self.length + 1)
         if self.held is not None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from regard.data.corpus import Text
 from regard.evaluate import perplexity
 from regard.evaluate.bootstrap import Interval
@@ -26,6 +28,7 @@ class Judgement:
     figures: Foretelling
     length: int
     stride: int
+    unknown: float = 0.0  # the share of tokens that stand for what the vocabulary does not have
 
     @property
     def likelihood(self) -> Interval:
@@ -40,13 +43,15 @@ class Judgement:
             **self.figures.to_values(),
             "length": self.length,
             "stride": self.stride,
+            "unknown": self.unknown,
         }
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Judgement:
         """What `to_values` was made of."""
         try:
-            return cls(Foretelling.from_values(values), values["length"], values["stride"])
+            told = Foretelling.from_values(values)
+            return cls(told, values["length"], values["stride"], values["unknown"])
         except (KeyError, TypeError) as trouble:
             raise ValueError(f"these are not the values of a judgement: {trouble}") from None
 
@@ -62,7 +67,11 @@ def judge(trained: Speaker, data: LanguageData, split: str) -> Judgement:
         )
     size, words = sum(text.size for text in texts), sum(map(words_in, texts))
     figures = foretelling(losses, size=size, words=words, block=length)
-    return Judgement(figures, length, stride)
+    words_known = trained.facts.words
+    unknown = 0.0
+    if "unknown" in words_known.specials:
+        unknown = float(np.mean(np.asarray(tokens) == words_known.special("unknown")))
+    return Judgement(figures, length, stride, unknown)
 
 
 def words_in(text: Text) -> int:
@@ -72,7 +81,8 @@ def words_in(text: Text) -> int:
 
 def summary(judged: Judgement, split: str) -> str:
     """Lines for a terminal."""
+    lost = f" {judged.unknown:.2%} of them are not in the vocabulary." if judged.unknown else ""
     return (
         f"{split}\n{perplexity.summary(judged.figures)}\n"
-        f"Windows of {judged.length} tokens, a new one every {judged.stride}."
+        f"Windows of {judged.length} tokens, a new one every {judged.stride}.{lost}"
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.catalogue import resolve
+from regard.data.corpus import CORPORA
 from regard.errors import UserError
 from regard.model.config import GPTConfig
 from regard.model.gpt import GPT
@@ -28,7 +29,7 @@ def settle(config: LanguageConfig, data: LanguageData) -> LanguageConfig:
             "leave model.words out"
         )
     where = config.data
-    if Path(where).exists():  # a path stays true wherever the run is used from
+    if where not in CORPORA and Path(where).exists():  # true wherever the run is used from
         where = str(resolve(where).absolute())
     return replace(config, data=where, model=replace(config.model, words=count))
 

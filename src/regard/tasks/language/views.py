@@ -15,8 +15,8 @@ from regard.look.document import Document, Section
 from regard.look.text_figure import text_figure
 from regard.look.text_maps import reading_item, text_maps
 from regard.model.gpt import GPT
-from regard.tasks.language.answers import Prompt, predict, window
-from regard.tasks.language.data import LanguageData
+from regard.tasks.language.answers import Prompt, predict, window, windows_in
+from regard.tasks.language.data import LanguageData, part_of
 from regard.tasks.language.judging import Judgement, Speaker
 from regard.tasks.task import Looked
 
@@ -37,7 +37,9 @@ def views(trained: Speaker, data: LanguageData, split: str, judged: Judgement) -
         "bits per byte": figures.bits_per_byte,
         "perplexity per word": figures.word_perplexity,
     }
-    prompts = [window(data, split, row, trained.config.model.length) for row in range(SAMPLES)]
+    length = trained.config.model.length
+    count = min(SAMPLES, windows_in(part_of(data, split)[0], length))
+    prompts = [window(data, split, row, length) for row in range(count)]
     return [
         {
             "view": "figures",
