@@ -545,3 +545,11 @@ def test_this_python_has_enough_to_learn_from():
     assert len(said[0]) > 5000
     source = read_corpus("stdlib")
     assert source.train.size > 3 * corpus.train.size and source.digest != corpus.digest
+
+
+def test_files_of_a_program_are_no_parts(tmp_path):
+    for name in ("train.py", "test.py", "util.py"):
+        write(tmp_path / "code" / name, f"# {name}\n" * 40)
+    texts = parts(read_corpus(tmp_path / "code"))
+    assert all(f"# {name}" in "".join(texts) for name in ("train.py", "test.py", "util.py"))
+    assert texts[2] == ""

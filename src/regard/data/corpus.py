@@ -200,11 +200,19 @@ def texts_in(folder: Path) -> list[Path]:
     )
 
 
+TEXTS = {"txt", "text", "tokens", "raw"}  # endings, perhaps with a gz behind them
+
+
 def parts_among(files: Sequence[Path]) -> dict[str, list[Path]]:
-    """Files by the part that a word in their name tells: train.txt, wiki.valid.tokens."""
+    """Files by the part that a word in their name tells: train.txt, wiki.valid.tokens.
+
+    Only of texts: train.py and test.py are two files of a program like any others.
+    """
     found: dict[str, list[Path]] = {}
     for path in files:
         words = re.split(r"[._-]", path.name.lower())
+        if not set(words[1:]) & TEXTS and "." in path.name:
+            continue
         for part, names in PARTS.items():
             if any(name in words for name in names):
                 found.setdefault(part, []).append(path)

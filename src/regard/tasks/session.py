@@ -258,10 +258,11 @@ class Session:
 
         if fits(config.batch):
             return UserError(
-                f"memory ran out although a batch of {config.batch} {task.unit} fits: something "
+                f"memory ran out although a batch of {config.batch} {task.batched} fits: something "
                 "else took it, or measuring did; free some and go on, or take a smaller model"
             )
-        return does_not_fit(config.batch, largest_that_fits(fits, config.batch), device, task.unit)
+        smaller = largest_that_fits(fits, config.batch)
+        return does_not_fit(config.batch, smaller, device, task.batched)
 
     def how_to_go_on(self, slower: int = 1) -> str:
         """The command that goes on with this run, as it is typed."""

@@ -75,7 +75,8 @@ class Task(Generic[C, D, F]):
     """One task. Every part is a plain function, so that each can be read and tested alone."""
 
     name: str
-    unit: str  # what is counted: images, sentences, tokens
+    unit: str  # what the loss is a mean over, and speed is told in: images, words, tokens
+    batched: str  # what a batch is so many of: images, windows
     config: type[Any]  # C; protocols with fields cannot be asked for subclasses
     facts: type[Any]  # F
 

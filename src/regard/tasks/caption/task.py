@@ -122,6 +122,7 @@ def begin_with(model: Captioner, run: Path) -> None:
 CAPTION: Task[CaptionConfig, CaptionData, Facts] = Task(
     name="caption",
     unit="words",
+    batched="images",
     config=CaptionConfig,
     facts=Facts,
     read=read,

@@ -65,6 +65,7 @@ def few(names: Sequence[str]) -> str:
 CLASSIFY: Task[ClassifyConfig, ClassifyData, Facts] = Task(
     name="classify",
     unit="images",
+    batched="images",
     config=ClassifyConfig,
     facts=Facts,
     read=read,

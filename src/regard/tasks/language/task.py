@@ -42,6 +42,7 @@ def build(config: LanguageConfig, facts: Facts, **options: Any) -> GPT:
 LANGUAGE: Task[LanguageConfig, LanguageData, Facts] = Task(
     name="language",
     unit="tokens",
+    batched="windows",
     config=LanguageConfig,
     facts=Facts,
     read=read,
