@@ -22,6 +22,7 @@ def page() -> str:
     ]
     parts += trained()
     parts += captioned()
+    parts += foretold()
     for device in ("cuda", "cpu"):
         parts += caption_speed(f"bench-captions-{device}")
     for device in ("cuda", "cpu"):
@@ -144,6 +145,35 @@ def figure(intervals: list[dict[str, float] | None]) -> str:
         value, low, high = sum(values) / len(values), min(values), max(values)
     seeds = f", {len(known)} seeds" if len(known) > 1 else ""
     return f"{value:.1f} ({low:.1f} to {high:.1f}{seeds})"
+
+
+def foretold() -> list[str]:
+    """Every recorded language model."""
+    rows = []
+    for facts in runs_of("language"):
+        (run, *_) = facts["runs"]
+        figures = [run["figures"][name] for name in ("loss", "bits_per_byte")]
+        rows.append(
+            [
+                f"`{facts['command']}`",
+                f"{facts['parameters']:,}",
+                facts["split"],
+                *(f"{x['value']:.4f} ({x['low']:.4f} to {x['high']:.4f})" for x in figures),
+                f"{run['epochs']} epochs, {lasting(run['seconds'])}",
+                f"{facts['device']}, torch {facts['torch']}, commit {facts['commit']}, "
+                f"{facts['date']}",
+            ]
+        )
+    if not rows:
+        return []
+    head = ["command", "parameters", "on", "loss, nats a token", "bits per byte"]
+    return ["## Language models", FORETOLD, table([*head, "time", "on"], rows)]
+
+
+FORETOLD = (
+    "One seed, with 95% intervals over blocks of the text; windows slide by half their length, "
+    "which gives a lower loss than windows side by side, as most published figures have them."
+)
 
 
 def caption_speed(name: str) -> list[str]:

@@ -51,7 +51,7 @@ def recorded(runs: Sequence[Run], judged: Sequence[Judged], split: str) -> dict[
         "command": command_of(first),
         **(first.folder.read_facts("machine") or {}),
         "split": split,
-        "images": list(first.facts.images),
+        "parts": list(first.facts.parts),  # to train on, to choose by, to test
         "parameters": parameters(first.model),
         "mean": mean(values),
         "deviation": stdev(values) if len(values) > 1 else None,

@@ -17,7 +17,7 @@ from regard.tasks.language.data import Facts, LanguageData, Windows
 from regard.train.loop import Measure
 from regard.train.step import Objective
 
-MEASURED = 1 << 16  # tokens of validation, and of training, after each epoch
+MEASURED = 1 << 17  # tokens of validation, and of training, after each epoch
 AT_ONCE = 1 << 13  # tokens in a batch without gradients
 LIKELIHOOD = "likelihood"
 
