@@ -127,6 +127,7 @@ def test_a_few_queries_of_many_keys_are_read_by_two_products(shape, dtype, monke
     q, k, v = (torch.randn(b, h, size, d, dtype=dtype) for size in (n, m, m))
     asked, plain = [], kernels.products
     monkeypatch.setattr(kernels, "products", lambda *args: asked.append(args) or plain(*args))
+    assert explain(q, k, v) == "two products, for few queries: nothing is masked"
     read = attend_fused(q, k, v)
     assert len(asked) == 1
     exact = 1e-5 if dtype == torch.float32 else 1e-12

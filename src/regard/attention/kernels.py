@@ -59,7 +59,7 @@ def choose(call: Call) -> Plan:
         return _choose_by_mask(call, call.mask.on(call.q_pos, call.k_pos))
     if call.mask is not None:
         return Plan(dense, lambda: "SDPA with a mask: only an expression says more than its values")
-    return Plan(whole, lambda: f"SDPA{_preferred(call)}: nothing is masked")
+    return Plan(whole, lambda: f"{_reader(call)}: nothing is masked")
 
 
 def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
@@ -67,7 +67,7 @@ def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
     assert isinstance(q_pos, range) and isinstance(k_pos, range)
     gpu = call.q.device.type == "cuda"
     if mask is True:
-        return Plan(whole, lambda: f"SDPA{_preferred(call)}: {call.mask} reads everything here")
+        return Plan(whole, lambda: f"{_reader(call)}: {call.mask} reads everything here")
     if mask is False:
         return Plan(dense, lambda: f"SDPA with a mask: {call.mask} reads nothing here")
     if isinstance(mask, Causal):
@@ -127,8 +127,7 @@ def products(
 ) -> Float[Tensor, "b h n e"]:
     """softmax(β q kᵀ) v with the map written out, as one product for all heads and then another."""
     b, h, n, _ = q.shape
-    heads = (x.reshape(b * h, *x.shape[-2:]) for x in (q, k, v))
-    q, k, v = heads
+    q, k, v = (x.reshape(b * h, *x.shape[-2:]) for x in (q, k, v))
     scores = torch.baddbmm(q.new_empty(1, 1, 1), q, k.mT, beta=0, alpha=beta)  # nothing is added
     return torch.bmm(scores.softmax(-1), v).view(b, h, n, -1)
 
@@ -260,6 +259,12 @@ def _four_axes(x: Tensor) -> Tensor:
     if x.ndim < 4:
         return x[(None,) * (4 - x.ndim)]
     return x.flatten(0, -4)
+
+
+def _reader(call: Call) -> str:
+    """What reads where everything may be read."""
+    few = _few_queries(call.q, call.k, call.v)
+    return "two products, for few queries" if few else f"SDPA{_preferred(call)}"
 
 
 def _preferred(call: Call) -> str:

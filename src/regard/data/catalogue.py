@@ -7,7 +7,7 @@ A name, also of a set of your own, is looked for in `$REGARD_DATA`, then in the 
 
 import difflib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -67,6 +67,11 @@ def resolve(data: str | Path) -> Path:
         return path
     named = (folder / path for folder in data_folders())
     return next((there for there in named if os.path.exists(there)), path)
+
+
+def lasting(data: str, names: Container[str]) -> str:
+    """The same data, said so that it stays true in any folder: a path is made absolute."""
+    return data if data in names or not os.path.exists(data) else os.path.abspath(data)
 
 
 def read_path(path: Path) -> ImageSet:

@@ -122,6 +122,13 @@ def read_context(
     return read.view_as(x)
 
 
+def last_norm(config: StackConfig) -> nn.Module:
+    """The norm after a stack; one that normalises after every sum ends with a norm already."""
+    if config.order == "post":
+        return nn.Identity()
+    return NORMS[config.norm](config.width, eps=config.eps)
+
+
 def stack(
     config: StackConfig,
     *,

@@ -1,8 +1,10 @@
 """Say what an image shows: an encoder sees patches, a decoder reads them while it writes words.
 
-model = Captioner(CaptionerConfig(words=5000))
-logits = model(images, words)                  # teacher forcing: b n words
-beam_search(model, images, Rules(begin=1, end=2))      # regard.evaluate.generate
+    model = Captioner(CaptionerConfig(words=5000))
+    logits = model(images, words)                  # teacher forcing: b n words
+    beam_search(model, images, Rules(begin=1, end=2))      # regard.evaluate.generate
+
+Several texts may be about one image, which is then encoded once for all of them.
 """
 
 from __future__ import annotations

@@ -29,10 +29,10 @@ from regard.attention import (
     sinusoidal,
 )
 from regard.attention.heads import Attention
-from regard.model.block import BlockCache, stack
+from regard.model.block import BlockCache, last_norm, stack
 from regard.model.config import DecoderConfig
 from regard.model.lean import Prepared, lean_step, prepare
-from regard.model.parts import NORMS, TokenEmbed, initialise
+from regard.model.parts import TokenEmbed, initialise
 
 
 class Decoder(nn.Module):
@@ -55,14 +55,10 @@ class Decoder(nn.Module):
             config,
             mask=self.mask,
             attention=attention,
-            place=rotary if config.place == "rotary" else Place,
+            place=place_inside(config),
             context_width=context_width,
         )
-        self.norm = (
-            NORMS[config.norm](config.width, eps=config.eps)
-            if config.order == "pre"  # a post-norm stack ends with a norm already
-            else nn.Identity()
-        )
+        self.norm = last_norm(config)
         self.to_words = None if config.tied else nn.Linear(config.width, config.words, bias=False)
         for part in (self.embed, self.decoder, self.to_words):
             if part is not None:
@@ -201,6 +197,11 @@ class Writing:
             if isinstance(where, Tensor) and where.ndim > 1 and len(where) > 1:
                 self.context_positions = where[items]
         self.items, self.texts = rows.shape
+
+
+def place_inside(config: DecoderConfig) -> Callable[[], Place]:
+    """What acts inside the attention layers: rotary positions do, others are added before."""
+    return rotary if config.place == "rotary" else Place
 
 
 def _mask(config: DecoderConfig) -> Mask:

@@ -12,14 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.attention import Place, Positions, attend_fused, rotary
+from regard.attention import Positions, attend_fused
 from regard.attention.heads import Attention
-from regard.model.block import stack
+from regard.model.block import last_norm, stack
 from regard.model.config import Seq2SeqConfig
-from regard.model.decoder import Decoder, Writing
-from regard.model.parts import NORMS, initialise
+from regard.model.decoder import Decoder, Writing, place_inside
+from regard.model.parts import initialise
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +42,9 @@ class Seq2Seq(Decoder):
         self.encoder = stack(
             config.reading,
             attention=attention,
-            place=rotary if config.place == "rotary" else Place,
+            place=place_inside(config),
         )
-        self.encoder_norm = (
-            NORMS[config.norm](config.width, eps=config.eps)
-            if config.order == "pre"
-            else nn.Identity()
-        )
+        self.encoder_norm = last_norm(config)
         initialise(self.encoder, config.init, config.reading.layers)
 
     def forward(

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from regard.attention import Mask, Place, attend_fused, learned_2d, rotary_2d, sinusoidal_2d
 from regard.attention.heads import Attention
-from regard.model.block import stack
+from regard.model.block import last_norm, stack
 from regard.model.config import ViTConfig
-from regard.model.parts import NORMS, ConvStem, PatchEmbed, initialise, make_head
+from regard.model.parts import ConvStem, PatchEmbed, initialise, make_head
 
 
 class ViT(nn.Module):
@@ -40,11 +40,7 @@ class ViT(nn.Module):
             )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = stack(config, attention=attention)
-        self.norm = (
-            NORMS[config.norm](config.width, eps=config.eps)
-            if config.order == "pre"  # a post-norm stack ends with a norm already
-            else nn.Identity()
-        )
+        self.norm = last_norm(config)
         self.head = make_head(config.width, config.head, config.classes)
         initialise(self, config.init, config.layers)
         if self.class_token is not None:

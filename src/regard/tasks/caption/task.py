@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from regard.data.catalogue import resolve
+from regard.data.catalogue import lasting
 from regard.errors import UserError
 from regard.model.captioner import Captioner
 from regard.model.config import CaptionerConfig, ViTConfig
@@ -51,11 +51,8 @@ def settle(config: CaptionConfig, data: CaptionData) -> CaptionConfig:
     elif seen_by != OWN:
         encoder = encoder_of(config)
         seen_by = str(Path(seen_by).absolute())  # a run may be loaded from any folder
-    where = config.data
-    if where != SCENES and Path(where).exists():  # a path stays true wherever the run is used from
-        where = str(resolve(where).absolute())
     model = replace(model, words=count, encoder=encoder, context_width=width)
-    return replace(config, data=where, encoder=seen_by, model=model)
+    return replace(config, data=lasting(config.data, (SCENES,)), encoder=seen_by, model=model)
 
 
 def encoder_of(config: CaptionConfig) -> ViTConfig:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from regard.config import change, to_values
-from regard.data.catalogue import EMBEDDED, KNOWN, resolve
+from regard.data.catalogue import EMBEDDED, KNOWN, lasting
 from regard.errors import UserError
 from regard.evaluate.classification import Assessment, summary
 from regard.model.config import ViTConfig
@@ -28,9 +28,7 @@ def settle(config: ClassifyConfig, data: ClassifyData) -> ClassifyConfig:
         asked, default = getattr(model, name), getattr(ViTConfig(), name)
         if asked not in (default, value):
             raise UserError(f"model.{name} is {asked}, and {data.name} has {value}")
-    where = config.data
-    if where not in (*EMBEDDED, *KNOWN):  # a path stays true wherever the run is used from
-        where = str(resolve(where).absolute())
+    where = lasting(config.data, (*EMBEDDED, *KNOWN))
     return replace(config, data=where, model=replace(model, **follows))
 
 

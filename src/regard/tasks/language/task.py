@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from regard.data.catalogue import resolve
+from regard.data.catalogue import lasting
 from regard.data.corpus import CORPORA
 from regard.errors import UserError
 from regard.model.config import GPTConfig
@@ -28,9 +27,7 @@ def settle(config: LanguageConfig, data: LanguageData) -> LanguageConfig:
             f"model.words is {config.model.words}, and the vocabulary of {data.name} has {count}: "
             "leave model.words out"
         )
-    where = config.data
-    if where not in CORPORA and Path(where).exists():  # true wherever the run is used from
-        where = str(resolve(where).absolute())
+    where = lasting(config.data, CORPORA)
     return replace(config, data=where, model=replace(config.model, words=count))
 
 
