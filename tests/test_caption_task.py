@@ -19,8 +19,8 @@ from regard.cli import main
 from regard.config import change
 from regard.data.augment_config import AugmentConfig
 from regard.data.captions import CaptionSet, CaptionSplit
-from regard.data.embedded.scene_grammar import captions as captions_of
 from regard.data.embedded.scene_set import scene_set
+from regard.data.embedded.scene_telling import captions as captions_of
 from regard.data.embedded.scenes import COLOURS, SHAPES, SIZES, scene
 from regard.data.images import ArrayImages
 from regard.data.vocabulary import VocabularyConfig, fit_vocabulary

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from regard.data.embedded.scene_drawing import draw
-from regard.data.embedded.scene_grammar import captions, mentioned
+from regard.data.embedded.scene_grammar import mentioned
+from regard.data.embedded.scene_telling import captions
 from regard.data.embedded.scenes import boxes as boxes_of
 from regard.data.embedded.scenes import scene
 from regard.look.attention_figure import DEPTHS

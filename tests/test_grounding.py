@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from regard.data.embedded.scene_grammar import captions, mentioned
+from regard.data.embedded.scene_grammar import mentioned
+from regard.data.embedded.scene_telling import captions
 from regard.data.embedded.scenes import scene
 from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
 from regard.evaluate.bootstrap import Interval, unseen

@@ -31,7 +31,6 @@ from regard.data.embedded.scene_grammar import (
     Related,
     Share,
     blank,
-    captions,
     frames,
     groups_of,
     mentioned,
@@ -40,6 +39,7 @@ from regard.data.embedded.scene_grammar import (
     recognise,
     true_of,
 )
+from regard.data.embedded.scene_telling import captions
 from regard.data.embedded.scenes import (
     CANVAS,
     COLOURS,

@@ -6,7 +6,7 @@ import numpy as np
 
 from regard.data.captions import CaptionSet, CaptionSplit
 from regard.data.embedded.scene_drawing import draw
-from regard.data.embedded.scene_grammar import captions
+from regard.data.embedded.scene_telling import captions
 from regard.data.embedded.scenes import CANVAS, scene
 from regard.data.images import ArrayImages
 from regard.progress import progress
