@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data import corpus as module
-from regard.data.corpus import CORPORA, Corpus, Span, Text, find_corpus, last_break, read_corpus
+from regard.data import text as text_module
+from regard.data.corpus import CORPORA, Corpus, find_corpus, read_corpus
 from regard.data.embedded import python_text
 from regard.data.images import SPLITS
+from regard.data.text import Span, Text, last_break
 from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
 from regard.errors import UserError
 
@@ -49,7 +51,7 @@ def parts(corpus: Corpus) -> list[str]:
 @pytest.mark.parametrize("name", ["book.txt", "book.txt.gz", "book"])
 @pytest.mark.parametrize("block", [7, 100, 2**20])
 def test_the_last_tenth_of_the_characters_is_for_validation(tmp_path, monkeypatch, name, block):
-    monkeypatch.setattr(module, "BLOCK", block)
+    monkeypatch.setattr(text_module, "BLOCK", block)
     corpus = read_corpus(write(tmp_path / name, LINES))
     cut = len(LINES) * 9 // 10
     assert parts(corpus) == [LINES[:cut], LINES[cut:], ""]
@@ -101,7 +103,7 @@ def test_of_a_file_larger_than_memory_little_is_read(tmp_path):
     assert corpus.train.size + corpus.validation.size == size
     assert abs(corpus.validation.size / size - 0.1) < 1e-6
     first, second, *_ = islice(corpus.train, 3)
-    assert first + second[:2] == "To be\n\0" and len(second) <= 2 * module.BLOCK
+    assert first + second[:2] == "To be\n\0" and len(second) <= 2 * text_module.BLOCK
     assert set(next(iter(corpus.validation))) == {"\0"}
 
 
@@ -309,14 +311,14 @@ def test_the_first_byte_that_is_no_utf_8_is_named(tmp_path_factory, text, data):
     path = tmp_path_factory.mktemp("own") / "a.txt"
     path.write_bytes(text[:at].encode() + b"\xff" + text[at:].encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", data.draw(st.integers(1, 20)))
+        patch.setattr(text_module, "BLOCK", data.draw(st.integers(1, 20)))
         with pytest.raises(UserError, match=f"not UTF-8: byte {bad}, 0xff"):
             read_corpus(path)
 
 
 def test_a_fault_deep_in_a_large_file_is_told_when_it_is_met(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "EXACT", 100)
-    monkeypatch.setattr(module, "BLOCK", 50)
+    monkeypatch.setattr(text_module, "BLOCK", 50)
     corpus = read_corpus(write(tmp_path / "a.txt", b"a b\n" * 100 + b"\xff" + b"a b\n" * 100))
     with pytest.raises(UserError, match="not UTF-8: byte 400, 0xff"):
         whole(corpus.train)
@@ -340,7 +342,7 @@ def test_a_file_that_shrinks_meanwhile_is_told(tmp_path):
 @given(st.text("ab.é犬🐕 \r\n\t\u0301'"), st.integers(1, 30))
 def test_blocks_are_the_text_and_no_longer_than_they_should_be(text, block):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", block)
+        patch.setattr(text_module, "BLOCK", block)
         blocks = list(Text((text,)))
     assert "".join(blocks) == text and all(blocks)
     assert all(len(some) < 2 * block for some in blocks)
@@ -356,7 +358,7 @@ def test_blocks_are_about_a_megabyte(tmp_path):
     path = write(tmp_path / "a.txt", "Now is the winter of our discontent.\n" * 100_000)
     blocks = list(Text((Span(path, 0, path.stat().st_size),)))
     assert len(blocks) == 4 and all(some[0] == "\n" for some in blocks[1:])
-    assert all(abs(len(some) - module.BLOCK) < 100 for some in blocks[:-1])
+    assert all(abs(len(some) - text_module.BLOCK) < 100 for some in blocks[:-1])
 
 
 PARTS = (
@@ -391,7 +393,7 @@ def test_blocks_have_the_numbers_of_the_whole(some, block, vocabulary):
     # No run of letters may fill a block: one that does is cut, as nobody could do otherwise.
     text = "".join(part + (" " if n % 3 == 2 else "") for n, part in enumerate(some))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", block)
+        patch.setattr(text_module, "BLOCK", block)
         blocks = list(Text((text,)))
     numbers = [number for part in blocks for number in vocabulary.encode(part)]
     assert numbers == vocabulary.encode(text)

@@ -11,8 +11,9 @@ import pytest
 
 from regard.data import corpus as corpus_module
 from regard.data import tokens as module
-from regard.data.corpus import Span, Text, read_corpus
+from regard.data.corpus import read_corpus
 from regard.data.letters import CharacterVocabulary
+from regard.data.text import Span, Text
 from regard.data.tokens import tokenised, tokens_folder, tokens_in_memory, tokens_of
 from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
 from regard.errors import UserError

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
 from regard.data import vocabulary as module
-from regard.data.letters import CharacterVocabulary, RawVocabulary, number_kind
+from regard.data.entries import number_kind
+from regard.data.letters import CharacterVocabulary, RawVocabulary
 from regard.data.vocabulary import (
     BytePairVocabulary,
     Vocabulary,

@@ -1,4 +1,4 @@
-"""The plainest vocabularies, a text's characters or its bytes; and what all vocabularies share.
+"""The plainest vocabularies: a text's characters, or its bytes.
 
     vocabulary = fit_characters(texts, floor=1, size=10_000)
     vocabulary.decode(vocabulary.encode("To be,\\n")) == "To be,\\n"      # nothing is lower-cased
@@ -15,15 +15,24 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
+
+from regard.data.entries import (
+    BYTES,
+    SPECIALS,
+    UNKNOWN,
+    Entries,
+    check_bytes_fit,
+    check_number,
+    check_room,
+    check_specials,
+    number_kind,
+    valid_text,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
-T = TypeVar("T")
-SPECIALS = ("padding", "start", "end")
-PADDING, START, END, UNKNOWN = range(4)
-BYTES = 256
 STEP = 2**16  # characters that are looked up at a time
 LOST = "\ufffd"  # �, which Unicode has for a character that could not be read
 
@@ -54,15 +63,11 @@ def fit_characters(
 
 
 @dataclass(frozen=True)
-class CharacterVocabulary:
+class CharacterVocabulary(Entries):
     """Characters as they are, spaces and line breaks among them; any other is `<unknown>`."""
 
-    specials: tuple[str, ...]
     characters: str
 
-    padding: ClassVar[int] = PADDING
-    start: ClassVar[int] = START
-    end: ClassVar[int] = END
     unknown: ClassVar[int] = UNKNOWN
 
     def __post_init__(self) -> None:
@@ -103,12 +108,7 @@ class CharacterVocabulary:
         return "".join(signs)
 
     def entry(self, number: int) -> str:
-        check_number(number, len(self))
-        shift = len(self.specials)
-        return self.characters[number - shift] if number >= shift else f"<{self.specials[number]}>"
-
-    def special(self, name: str) -> int:
-        return number_of(name, self.specials)
+        return self.named(number) or self.characters[number - len(self.specials)]
 
     def to_text(self) -> str:
         kept = {"kind": "characters", "specials": self.specials, "characters": self.characters}
@@ -141,14 +141,8 @@ def fit_raw(texts: Iterable[str], *, size: int, extra: Sequence[str] = ()) -> Ra
 
 
 @dataclass(frozen=True)
-class RawVocabulary:
+class RawVocabulary(Entries):
     """The 256 bytes, which spell every text in UTF-8 and give it back exactly."""
-
-    specials: tuple[str, ...]
-
-    padding: ClassVar[int] = PADDING
-    start: ClassVar[int] = START
-    end: ClassVar[int] = END
 
     def __post_init__(self) -> None:
         check_specials(self.specials, SPECIALS)
@@ -178,75 +172,9 @@ class RawVocabulary:
         return found.decode("utf-8", errors="replace")
 
     def entry(self, number: int) -> str:
-        check_number(number, len(self))
-        shift = len(self.specials)
-        if number < shift:
-            return f"<{self.specials[number]}>"
-        return bytes([number - shift]).decode("utf-8", errors="backslashreplace")
-
-    def special(self, name: str) -> int:
-        return number_of(name, self.specials)
+        if shown := self.named(number):
+            return shown
+        return bytes([number - len(self.specials)]).decode("utf-8", errors="backslashreplace")
 
     def to_text(self) -> str:
         return json.dumps({"kind": "raw", "specials": self.specials})
-
-
-# What all vocabularies share
-
-
-def number_kind(size: int) -> np.dtype:
-    """The smallest kind of number that has room for `size` entries, of two: 16 bits or 32."""
-    import numpy as np
-
-    return np.dtype(np.uint16 if size <= 2**16 else np.uint32)
-
-
-def valid_text(text: str) -> str:
-    """The text itself, if UTF-8 can write it: half of a surrogate pair is no sign."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as wrong:
-        sign = text[wrong.start]
-        raise ValueError(f"sign {wrong.start} of the text, {sign!r}, is no Unicode") from None
-    return text
-
-
-def all_of(kind: type[T], values: Iterable[object]) -> tuple[T, ...]:
-    """The same values, if all are of a kind."""
-    sure = []
-    for value in values:
-        if not isinstance(value, kind):
-            raise ValueError(f"{value!r} stands where {kind.__name__} should")
-        sure.append(value)
-    return tuple(sure)
-
-
-def check_specials(specials: tuple[str, ...], first: tuple[str, ...]) -> None:
-    if specials[: len(first)] != first or len(set(specials)) < len(specials):
-        raise ValueError(
-            f"special entries {', '.join(map(str, specials)) or 'none'}: they begin with "
-            f"{', '.join(first)}, and each is there once"
-        )
-
-
-def check_room(size: int, specials: tuple[str, ...]) -> None:
-    if size <= len(specials):
-        raise ValueError(f"size={size} leaves no room beside {len(specials)} special entries")
-
-
-def check_bytes_fit(size: int, specials: tuple[str, ...]) -> None:
-    if size < BYTES + len(specials):
-        raise ValueError(
-            f"size={size} is less than {BYTES} bytes and {len(specials)} special entries"
-        )
-
-
-def check_number(number: int, size: int) -> None:
-    if not 0 <= number < size:
-        raise ValueError(f"number {number} is not among the {size} entries of this vocabulary")
-
-
-def number_of(name: str, specials: tuple[str, ...]) -> int:
-    if name not in specials:
-        raise ValueError(f"no special entry {name!r}; there are {', '.join(specials)}")
-    return specials.index(name)

@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt16, UInt32
 
-from regard.data.corpus import Text
-from regard.data.letters import number_kind
+from regard.data.entries import number_kind
+from regard.data.text import Text
 from regard.data.vocabulary import Vocabulary
 from regard.errors import UserError
 from regard.folders import cache_folder

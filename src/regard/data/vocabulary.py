@@ -19,31 +19,25 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 from regard.config import check_kinds
-from regard.data.letters import (
+from regard.data.entries import (
     BYTES,
-    END,
-    PADDING,
     SPECIALS,
-    START,
     UNKNOWN,
-    CharacterVocabulary,
-    RawVocabulary,
+    Entries,
     all_of,
     check_bytes_fit,
     check_number,
     check_room,
     check_specials,
-    fit_characters,
-    fit_raw,
     number_kind,
-    number_of,
     valid_text,
 )
+from regard.data.letters import CharacterVocabulary, RawVocabulary, fit_characters, fit_raw
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,8 +119,9 @@ def fit_vocabulary(
     return fit_raw(texts, size=config.size, extra=extra)
 
 
+@lru_cache(maxsize=8)
 def from_text(text: str) -> AnyVocabulary:
-    """A vocabulary from what its `to_text` gave."""
+    """A vocabulary from what its `to_text` gave; the same one for the same text."""
     try:
         kept = json.loads(text)
         kind, specials = kept["kind"], all_of(str, kept["specials"])
@@ -210,15 +205,11 @@ def fit_words(
 
 
 @dataclass(frozen=True)
-class WordVocabulary:
+class WordVocabulary(Entries):
     """Lower-cased words and punctuation; what is not among them is `<unknown>`."""
 
-    specials: tuple[str, ...]
     words: tuple[str, ...]
 
-    padding: ClassVar[int] = PADDING
-    start: ClassVar[int] = START
-    end: ClassVar[int] = END
     unknown: ClassVar[int] = UNKNOWN
 
     def __post_init__(self) -> None:
@@ -244,12 +235,7 @@ class WordVocabulary:
         return " ".join(self.entry(number) for number in numbers if number not in silent)
 
     def entry(self, number: int) -> str:
-        check_number(number, len(self))
-        shift = len(self.specials)
-        return self.words[number - shift] if number >= shift else f"<{self.specials[number]}>"
-
-    def special(self, name: str) -> int:
-        return number_of(name, self.specials)
+        return self.named(number) or self.words[number - len(self.specials)]
 
     def to_text(self) -> str:
         return json.dumps({"kind": "words", "specials": self.specials, "words": self.words})
@@ -303,19 +289,14 @@ def fit_byte_pairs(
 
 
 @dataclass(frozen=True)
-class BytePairVocabulary:
+class BytePairVocabulary(Entries):
     """The 256 bytes, and pieces made by joining two earlier ones; every text comes back exactly.
 
     A merge is two numbers of pieces, counted without the special entries: below 256 a byte, then
     one more for each merge that made a new piece.
     """
 
-    specials: tuple[str, ...]
     merges: tuple[tuple[int, int], ...]
-
-    padding: ClassVar[int] = PADDING
-    start: ClassVar[int] = START
-    end: ClassVar[int] = END
 
     def __post_init__(self) -> None:
         check_specials(self.specials, SPECIALS)
@@ -364,14 +345,9 @@ class BytePairVocabulary:
         return b"".join(pieces).decode("utf-8", errors="replace")
 
     def entry(self, number: int) -> str:
-        check_number(number, len(self))
-        shift = len(self.specials)
-        if number < shift:
-            return f"<{self.specials[number]}>"
-        return self.pieces[number - shift].decode("utf-8", errors="backslashreplace")
-
-    def special(self, name: str) -> int:
-        return number_of(name, self.specials)
+        if shown := self.named(number):
+            return shown
+        return self.pieces[number - len(self.specials)].decode("utf-8", errors="backslashreplace")
 
     def to_text(self) -> str:
         return json.dumps({"kind": "bytes", "specials": self.specials, "merges": self.merges})

@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.data.corpus import CORPORA, Corpus, Text
+from regard.data.corpus import CORPORA, Corpus
 from regard.data.images import SPLITS
+from regard.data.text import Text
 from regard.errors import UserError
 from regard.folders import cache_folder
 from regard.progress import progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +42,9 @@ class Facts(ImageFacts):
 
     @property
     def words(self) -> Words:
-        return vocabulary_of(self.vocabulary)
-
-
-@lru_cache(maxsize=4)
-def vocabulary_of(text: str) -> Words:
-    found = from_text(text)
-    if not isinstance(found, Words):
-        raise ValueError("captions are made of words or of byte pairs")
-    return found
+        found = from_text(self.vocabulary)
+        assert isinstance(found, Words)  # its configuration allows no other
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -12,8 +11,9 @@ from jaxtyping import Int, Int64, Integer
 from torch import Tensor
 
 from regard.config import change
-from regard.data.corpus import Corpus, Text, read_corpus
+from regard.data.corpus import Corpus, read_corpus
 from regard.data.images import SPLITS
+from regard.data.text import Text
 from regard.data.tokens import tokenised
 from regard.data.vocabulary import Vocabulary, fit_vocabulary, from_text
 from regard.errors import UserError
@@ -37,12 +37,7 @@ class Facts:
 
     @property
     def words(self) -> Vocabulary:
-        return vocabulary_of(self.vocabulary)
-
-
-@lru_cache(maxsize=4)
-def vocabulary_of(text: str) -> Vocabulary:
-    return from_text(text)
+        return from_text(self.vocabulary)
 
 
 @dataclass(frozen=True, eq=False)

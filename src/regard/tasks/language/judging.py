@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.corpus import Text
+from regard.data.text import Text
 from regard.evaluate import perplexity
 from regard.evaluate.bootstrap import Interval
 from regard.evaluate.perplexity import Foretelling, foretelling
