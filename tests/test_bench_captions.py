@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.bench import bench, captions
+from regard.bench import bench, captions, twins
 from regard.bench.captions import (
     BEGIN,
     END,
@@ -17,8 +17,6 @@ from regard.bench.captions import (
     STATIC,
     TRANSFORMERS,
     Subject,
-    as_transformers,
-    check_fits,
     check_words,
     drawn,
     figure,
@@ -28,6 +26,7 @@ from regard.bench.captions import (
     writers,
 )
 from regard.bench.training import count
+from regard.bench.twins import as_captioner, check_captioner
 from regard.evaluate.generate import Rules
 from regard.model import Captioner, CaptionerConfig, ViTConfig
 
@@ -49,7 +48,7 @@ def scattered(config: CaptionerConfig) -> Captioner:
 
 def theirs_of(model: Captioner) -> nn.Module:
     pytest.importorskip("transformers")
-    return as_transformers(model)
+    return as_captioner(model)
 
 
 @pytest.mark.parametrize("kind", ["gelu", "gelu_tanh", "relu"])
@@ -68,7 +67,7 @@ def test_with_our_weights_transformers_computes_what_we_do(kind):
 @pytest.mark.parametrize("size", MODELS)
 def test_models_that_are_timed_have_a_twin_and_room_for_their_words(size):
     config, words = MODELS[size]
-    check_fits(config)
+    check_captioner(config)
     assert config.length >= words and f"{config.width}" in size and f"{config.words:,}" in size
 
 
@@ -150,13 +149,13 @@ def test_without_transformers_ours_is_measured_alone(tmp_path, monkeypatch, caps
 
 def test_a_model_that_says_something_else_is_not_timed(tmp_path, monkeypatch):
     pytest.importorskip("transformers")
-    honest = captions.renamed
+    honest = twins.renamed
 
-    def faulty(model: Captioner):
-        for name, weight in honest(model):
+    def faulty(own, there, *here, lying=False):
+        for name, weight in honest(own, there, *here, lying=lying):
             yield name, weight * 1.5 if name.endswith("ln_f.weight") else weight.flip(0)
 
-    monkeypatch.setattr(captions, "renamed", faulty)
+    monkeypatch.setattr(twins, "renamed", faulty)
     monkeypatch.setattr(captions, "MODELS", {"tiny": Subject(TINY, 5)})
     with pytest.raises(RuntimeError, match=r"transformers writes other words than regard about"):
         bench("captions", quick=True, device="cpu", out=tmp_path)
@@ -190,7 +189,7 @@ def test_other_words_and_short_texts_are_refused_with_numbers():
 )
 def test_a_captioner_without_a_twin_is_refused(config, words):
     with pytest.raises(ValueError, match=words):
-        check_fits(config)
+        check_captioner(config)
 
 
 def test_transformers_takes_part_in_two_ways_on_a_gpu_and_one_elsewhere():

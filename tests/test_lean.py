@@ -9,8 +9,9 @@ import test_gpt
 import test_seq2seq
 from regard.attention import attend, watch
 from regard.model import GPT, Captioner, Decoder, Seq2Seq, Writing
-from regard.model.lean import prepare
+from regard.model.lean import can_be_lean
 from test_captioner import EXACT, features
+from test_torch_oracles import padded
 
 MODELS = {
     "captioner": test_captioner.made,
@@ -21,9 +22,10 @@ LEAN = {
     "gpt": {},
     "2017": {"order": "post", "init": "2017", "place": "sinusoidal", "scaled": True},
     "grouped": {"place": "none", "groups": 1},
+    "rotary": {"place": "rotary", "groups": 1},
     "gated": {"norm": "rms", "feed_forward": "swiglu", "bias": False, "tied": False},
 }
-BLOCKS = [{"place": "rotary"}, {"mask": "causal & window(3)"}]
+BLOCKS = [{"mask": "causal & window(3)"}]
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS)
 
@@ -43,8 +45,8 @@ def written(model: Decoder, *, lean: bool, size: int | None = None) -> list[torc
     """The scores of eight steps, in which texts multiply, change places and leave."""
     torch.manual_seed(0)
     state = started(model, size)
-    assert state.lean is not None
-    state.lean = state.lean if lean else None
+    assert state.lean
+    state.lean = lean
     out = []
     for step in range(8):
         out.append(model.step(torch.randint(model.config.words, (len(state), 1)), state))
@@ -111,29 +113,42 @@ def test_observers_see_what_they_see_through_the_blocks(size, model):
 @pytest.mark.parametrize("fields", BLOCKS, ids=str)
 def test_what_only_blocks_can_do_is_left_to_them(fields, model):
     made = MODELS[model](**fields)
-    assert prepare(made.decoder) is None and started(made).lean is None
+    assert not can_be_lean(made.decoder) and not started(made).lean
 
 
 def test_nobody_who_listens_or_stands_in_is_passed_over():
     model = test_captioner.made()
-    assert prepare(model.decoder) is not None
+    assert can_be_lean(model.decoder)
     hook = model.decoder[1].feed_forward.to_out.register_forward_hook(lambda *_: None)
-    assert prepare(model.decoder) is None
+    assert not can_be_lean(model.decoder)
     hook.remove()
-    assert prepare(model.decoder) is not None
+    assert can_be_lean(model.decoder)
     model.train()
-    assert prepare(model.decoder) is None
+    assert not can_be_lean(model.decoder)
     model.eval()
     model.decoder[0].cross.to_q = nn.Sequential(model.decoder[0].cross.to_q)
-    assert prepare(model.decoder) is None
-    assert prepare(Captioner(model.config, attention=attend).eval().decoder) is None
+    assert not can_be_lean(model.decoder)
+    assert not can_be_lean(Captioner(model.config, attention=attend).eval().decoder)
 
 
-def test_places_that_may_be_nowhere_are_left_to_the_blocks():
-    model = test_captioner.made()
-    assert model.start(features(1), torch.tensor([[0, 1, -1, -1, -1]])).lean is None
-    assert test_seq2seq.made().start(test_seq2seq.sources(ragged=True)).lean is None
-    assert test_seq2seq.made().start(test_seq2seq.sources(ragged=False)).lean is not None
+@torch.inference_mode()
+def test_what_a_context_has_nowhere_is_not_read():
+    """Nor does a context without anything to read make anything but zeros of itself."""
+    torch.manual_seed(0)
+    for where in (torch.tensor([0, 1, -1, 3, -1]), padded([5, 2, 0], 5)[0]):
+        model, seen, words = test_captioner.made(), features(3), torch.randint(11, (3, 6))
+        scores = {}
+        for lean in (True, False):
+            state = model.start(seen, where)
+            assert state.lean
+            state.lean = lean
+            scores[lean] = torch.stack(
+                [model.step(words[:, at : at + 1], state) for at in range(6)], 1
+            )
+        torch.testing.assert_close(scores[True], scores[False], **EXACT)
+        torch.testing.assert_close(
+            scores[True], model(seen, words, context_positions=where), **EXACT
+        )
 
 
 @EVERY_MODEL

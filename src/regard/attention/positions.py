@@ -21,6 +21,9 @@ Grid = tuple[int, int]
 class Place(nn.Module):
     """No positions at all: the base that every scheme overrides a part of."""
 
+    def check(self, positions: range) -> None:
+        """Refuse positions that the scheme does not reach."""
+
     def embed(self, x: Float[Tensor, "*b n c"], positions: Positions) -> Float[Tensor, "*b n c"]:
         """The tokens with their positions added."""
         return x
@@ -84,6 +87,9 @@ class Learned(Place):
     def __init__(self, length: int, width: int) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.randn(length, width) * 0.02)
+
+    def check(self, positions: range) -> None:
+        _check_length(positions, len(self.table))
 
     def embed(self, x: Float[Tensor, "*b n c"], positions: Positions) -> Float[Tensor, "*b n c"]:
         _check_length(positions, len(self.table))
@@ -150,9 +156,18 @@ class Rotary(Place):
         self, q: Tensor, k: Tensor, q_pos: Positions, k_pos: Positions
     ) -> tuple[Tensor, Tensor]:
         _check_multiple("rotary positions", q.shape[-1], 2)
-        q_angles = self.angles(locate(q_pos, q.device), q.shape[-1])
-        k_angles = q_angles if k_pos is q_pos else self.angles(locate(k_pos, k.device), k.shape[-1])
-        return _rotate(q, q_angles), _rotate(k, k_angles)
+        turn = self.rotation(q_pos, q.shape[-1], q)
+        same = k_pos is q_pos and k.dtype == q.dtype
+        return rotate(q, *turn), rotate(
+            k, *(turn if same else self.rotation(k_pos, k.shape[-1], k))
+        )
+
+    def rotation(self, positions: Positions, width: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosine and sine of each pair of dimensions: of the kind, and on the device, of `like`."""
+        angles = self.angles(locate(positions, like.device), width)
+        if angles.ndim > 2:  # b n d/2 → b 1 n d/2
+            angles = angles.unsqueeze(-3)
+        return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
 
     def angles(self, pos: Tensor, width: int) -> Tensor:
         """The angle of each pair of dimensions."""
@@ -227,10 +242,8 @@ def _angles(pos: Tensor, width: int, base: float) -> Tensor:
     return pos[..., None].to(exact) * torch.exp(steps * -math.log(base))
 
 
-def _rotate(x: Tensor, angles: Tensor) -> Tensor:
-    if angles.ndim > 2:  # b n d/2 → b 1 n d/2
-        angles = angles.unsqueeze(-3)
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Dimensions i and i + d/2 turned as a pair."""
     a, b = x.chunk(2, -1)
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 

@@ -11,6 +11,7 @@ BENCHES = {
     "watch": "regard.bench.watch",
     "training": "regard.bench.training",
     "captions": "regard.bench.captions",
+    "decoding": "regard.bench.decoding",
 }
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -29,11 +29,10 @@ from torch import Tensor, nn
 
 from regard.bench.measure import interleave
 from regard.bench.training import count, version
+from regard.bench.twins import BEGIN, END, PADDING, as_captioner
 from regard.evaluate.generate import Rules, beam_search, greedy
 from regard.machine import machine
 from regard.model import Captioner, CaptionerConfig, ViTConfig
-
-PADDING, BEGIN, END = 0, 1, 2  # the first two are never written, as in life
 
 
 class Subject(NamedTuple):
@@ -104,7 +103,7 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
         config, words = MODELS[name]
         if ours is None or ours.config != config:
             ours = drawn(config).to(device)
-            theirs = None if left_out else as_transformers(ours)
+            theirs = None if left_out else as_captioner(ours)
         rounds = 3 if quick else ROUNDS[device.type]
         seen = measure(writers(ours, theirs), config, words, batch, beams, device, rounds)
         rows.append(
@@ -268,137 +267,6 @@ def noise(images: int, config: ViTConfig) -> Float[Tensor, "b k y x"]:
     """Images that mean nothing, drawn on the CPU so that every device sees the same."""
     draw = torch.Generator().manual_seed(1)
     return torch.randn(images, config.channels, config.image, config.image, generator=draw)
-
-
-def as_transformers(model: Captioner) -> nn.Module:
-    """The `VisionEncoderDecoderModel` that computes what this captioner does, with its weights.
-
-    Their ViT has a class token, and their GPT-2 with cross-attention reads features as wide as
-    itself, scores words by the vectors they are read as, and learns its positions: so must ours.
-    """
-    transformers: Any = import_module("transformers")
-    config, seen = model.config, model.config.encoder
-    check_fits(config)
-    encoder = transformers.ViTConfig(
-        hidden_size=seen.width,
-        num_hidden_layers=seen.layers,
-        num_attention_heads=seen.heads,
-        intermediate_size=seen.hidden_width,
-        hidden_act=ACTIVATIONS[seen.feed_forward],
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        layer_norm_eps=seen.eps,
-        image_size=seen.image,
-        patch_size=seen.patch,
-        num_channels=seen.channels,
-        attn_implementation="sdpa",
-    )
-    decoder = transformers.GPT2Config(
-        vocab_size=config.words,
-        n_positions=config.length,
-        n_embd=config.width,
-        n_layer=config.layers,
-        n_head=config.heads,
-        n_inner=config.hidden_width,
-        activation_function=ACTIVATIONS[config.feed_forward],
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        layer_norm_epsilon=config.eps,
-        add_cross_attention=True,
-        is_decoder=True,
-        bos_token_id=BEGIN,
-        eos_token_id=END,
-        pad_token_id=PADDING,
-        attn_implementation="sdpa",
-    )
-    theirs: nn.Module = transformers.VisionEncoderDecoderModel(
-        encoder=transformers.ViTModel(encoder, add_pooling_layer=False),
-        decoder=transformers.GPT2LMHeadModel(decoder),
-    )
-    like = model.embed.table.weight
-    theirs.to(like.device, like.dtype).load_state_dict(dict(renamed(model)))
-    return theirs.eval()
-
-
-def check_fits(config: CaptionerConfig) -> None:
-    """Refuse a captioner that transformers has no twin of."""
-    needs: dict[str, dict[str, Any]] = {
-        "the decoder": {"place": "learned", "tied": True, "scaled": False, "context_width": None},
-        "the encoder": {"place": "learned", "pool": "class", "stem": "patch"},
-    }
-    shared = {"norm": "layer", "order": "pre", "bias": True, "groups": None, "mask": None}
-    for part, of in (("the decoder", config), ("the encoder", config.encoder)):
-        for name, wanted in (needs[part] | shared).items():
-            if getattr(of, name) != wanted:
-                raise ValueError(
-                    f"{name}={getattr(of, name)!r} in {part}: transformers has {name}={wanted!r}"
-                )
-        if of.feed_forward not in ACTIVATIONS:
-            raise ValueError(
-                f"feed_forward={of.feed_forward!r} in {part}: transformers has "
-                + ", ".join(ACTIVATIONS)
-            )
-    if config.encoder.width != config.width:
-        raise ValueError(
-            f"the encoder is {config.encoder.width} wide and the decoder {config.width}: "
-            "GPT-2 reads features as wide as itself"
-        )
-
-
-def renamed(model: Captioner) -> Iterator[tuple[str, Tensor]]:
-    """Every weight under the name, and in the order of axes, that transformers has it in."""
-    seen, own = model.encoder, model.state_dict()
-    assert isinstance(seen, nn.Module)
-
-    def layer(there: str, *here: str, lying: bool = False) -> Iterator[tuple[str, Tensor]]:
-        """Some linear layers of ours as one of theirs; GPT-2 keeps its weights lying, (in, out)."""
-        weight = torch.cat([own[f"{name}.weight"] for name in here])
-        yield f"{there}.weight", weight.T if lying else weight
-        yield f"{there}.bias", torch.cat([own[f"{name}.bias"] for name in here])
-
-    body, patches = "encoder.embeddings", own["encoder.patches.project.weight"]
-    side, channels = model.config.encoder.patch, model.config.encoder.channels
-    yield f"{body}.patch_embeddings.projection.weight", patches.unflatten(1, (channels, side, side))
-    yield f"{body}.patch_embeddings.projection.bias", own["encoder.patches.project.bias"]
-    yield f"{body}.cls_token", own["encoder.class_token"][None, None]
-    place = torch.cat([own["encoder.place.extra"], own["encoder.place.table"]])
-    yield f"{body}.position_embeddings", place[None]  # our class token is the last, theirs first
-    for at in range(model.config.encoder.layers):
-        there, here = f"encoder.layers.{at}", f"encoder.blocks.{at}"
-        for name in "qkv":
-            yield from layer(f"{there}.attention.{name}_proj", f"{here}.attention.to_{name}")
-        yield from layer(f"{there}.attention.o_proj", f"{here}.attention.to_out")
-        yield from layer(f"{there}.layernorm_before", f"{here}.attention_norm")
-        yield from layer(f"{there}.mlp.fc1", f"{here}.feed_forward.to_hidden")
-        yield from layer(f"{there}.mlp.fc2", f"{here}.feed_forward.to_out")
-        yield from layer(f"{there}.layernorm_after", f"{here}.feed_forward_norm")
-    yield from layer("encoder.layernorm", "encoder.norm")
-
-    lying = partial(layer, lying=True)
-    body, table = "decoder.transformer", own["embed.table.weight"]
-    yield f"{body}.wte.weight", table
-    yield "decoder.lm_head.weight", table
-    yield f"{body}.wpe.weight", own["place.table"]
-    for at in range(model.config.layers):
-        there, here = f"{body}.h.{at}", f"decoder.{at}"
-        yield from lying(f"{there}.attn.c_attn", *(f"{here}.attention.to_{name}" for name in "qkv"))
-        yield from lying(f"{there}.attn.c_proj", f"{here}.attention.to_out")
-        yield from layer(f"{there}.ln_1", f"{here}.attention_norm")
-        yield from lying(f"{there}.crossattention.q_attn", f"{here}.cross.to_q")
-        yield from lying(
-            f"{there}.crossattention.c_attn", *(f"{here}.cross.to_{name}" for name in "kv")
-        )
-        yield from lying(f"{there}.crossattention.c_proj", f"{here}.cross.to_out")
-        yield from layer(f"{there}.ln_cross_attn", f"{here}.cross_norm")
-        yield from lying(f"{there}.mlp.c_fc", f"{here}.feed_forward.to_hidden")
-        yield from lying(f"{there}.mlp.c_proj", f"{here}.feed_forward.to_out")
-        yield from layer(f"{there}.ln_2", f"{here}.feed_forward_norm")
-    yield from layer(f"{body}.ln_f", "norm")
-
-
-# What they call it: torch's GELU, and the formula with tanh that GPT-2 came with.
-ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh", "relu": "relu"}
 
 
 def figure(rate: float) -> str:

@@ -31,7 +31,8 @@ from regard.attention import (
 from regard.attention.heads import Attention
 from regard.model.block import BlockCache, last_norm, stack
 from regard.model.config import DecoderConfig
-from regard.model.lean import Prepared, lean_step, prepare
+from regard.model.fixed import SLOTS, Fixed, Shape, lend
+from regard.model.lean import Growing, Memory, Prepared, can_be_lean, lean_step, prepare
 from regard.model.parts import TokenEmbed, initialise
 
 
@@ -131,28 +132,84 @@ class Decoder(nn.Module):
         size: int | None = None,
     ) -> Writing:
         """So many empty texts, for `step` to write on; with a context, one about each row of it."""
-        # Places that may be nowhere need a mask, which only the blocks know about.
-        lean = None if isinstance(context_positions, Tensor) else prepare(self.decoder)
+        lean = can_be_lean(self.decoder)
         state = Writing(texts, self.caches(size), self.embed.table.weight.device, lean)
         state.context, state.context_positions = context, context_positions
         return state
 
-    def step(self, words: Int[Tensor, "r n"], state: Writing) -> Float[Tensor, "r words"]:
-        """Append words to each text; the scores of the next one."""
+    def step(
+        self,
+        words: Int[Tensor, "r n"],
+        state: Writing,
+        lengths: Sequence[int] | None = None,
+    ) -> Float[Tensor, "r words"]:
+        """Append words to each text; the scores of the next one.
+
+        Texts may start with different numbers of words: `lengths` says how many are theirs, and
+        the rest of each row is padding.
+        """
         if len(words) != len(state):
             raise ValueError(
                 f"there are words for {len(words)} texts, and {len(state)} are being written"
             )
         n = words.shape[1]
-        positions = range(state.length, state.length + n)
-        if state.lean is not None and n == 1:
-            x = self.place.embed(self.embed(words), positions)[:, 0]
-            x = self.norm(lean_step(state.lean, x, state.length, state.context, state.caches))
-        else:  # a prompt of several words, or something that only the blocks can do
-            x = self.read(words, state.context, positions, state.context_positions, state.caches)
+        if lengths is not None:
+            state.differ(lengths, n)
+        if state.lean and n == 1 and not (state.length == 0 and state.lengths is not None):
+            return self.one_more(words[:, 0], state)
+        if state.fixed is not None:  # there is room for one word at a time
+            return [self.one_more(column, state) for column in words.T][-1]
+        positions = state.positions(n)
+        x = self.read(words, state.context, positions, state.context_positions, state.caches)
+        if state.lengths is None or state.length:
             x = x[:, -1]
-        state.length += n
+        else:
+            x = x[torch.arange(len(x), device=x.device), state.lengths - 1]
+        state.advance(n)
         return self.score(x)
+
+    def one_more(self, words: Int[Tensor, "r"], state: Writing) -> Float[Tensor, "r words"]:
+        """A single word for each text, past the blocks."""
+        self.place.check(range(state.length, state.length + 1))
+        if state.fixed is None and self.fixes(state):
+            state.settle(self)
+        if state.fixed is not None:
+            if state.length == state.fixed.shape.slots:
+                state.settle(self)
+            scores = state.fixed.step(
+                self.score_one, words, state.length, record=words.device.type == "cuda"
+            )
+        else:
+            if state.prepared is None or len(words) != state.prepared[0]:
+                state.prepared = len(words), self.prepare(len(words))
+            memory = Growing(state.caches, state.length, state.context, state.context_positions)
+            scores = self.score_one(state.prepared[1], words, memory)
+        state.advance(1)
+        return scores
+
+    def score_one(
+        self, prepared: Prepared, words: Int[Tensor, "r"], memory: Memory
+    ) -> Float[Tensor, "r words"]:
+        """The scores of the word after one at the memory's positions."""
+        x = self.place.embed(self.embed(words[:, None]), memory.positions)[:, 0]
+        return prepared.score(self.norm(lean_step(prepared, x, memory)))
+
+    def prepare(self, rows: int) -> Prepared:
+        table = self.embed.table if self.to_words is None else self.to_words
+        return prepare(self.decoder, table.weight, rows)
+
+    @staticmethod
+    def fixes(state: Writing) -> bool:
+        """Whether keys and values are to lie at fixed addresses from here on.
+
+        On a GPU, once there are any; elsewhere if texts differ in length. Not where gradients are
+        wanted, nor where numbers are narrowed on the way, which a recording would do only once.
+        """
+        if not state.length or torch.is_grad_enabled():
+            return False
+        if state.device.type == "cuda":
+            return not torch.is_autocast_enabled("cuda") and not torch.compiler.is_compiling()
+        return state.lengths is not None
 
 
 class Writing:
@@ -163,22 +220,49 @@ class Writing:
     """
 
     def __init__(
-        self,
-        items: int,
-        caches: Sequence[BlockCache],
-        device: torch.device,
-        lean: Sequence[Prepared] | None = None,
+        self, items: int, caches: Sequence[BlockCache], device: torch.device, lean: bool = False
     ) -> None:
         self.items, self.caches, self.device = items, caches, device
         self.context: Tensor | None = None
         self.context_positions: Positions | None = None
-        self.lean = lean  # for single words, where the blocks are not needed
-        self.length = 0
+        self.lean = lean  # whether single words may go past the blocks
+        self.prepared: tuple[int, Prepared] | None = None  # for so many texts
+        self.fixed: Fixed | None = None  # in place of the caches, where a GPU is to play steps
+        self.model: Decoder | None = None  # that which lent it
+        self.length = 0  # of the longest text
+        self.lengths: Int[Tensor, "r"] | None = None  # of each, where they differ
         self.texts = 1  # about each item
 
     def __len__(self) -> int:
         """How many texts there are."""
         return self.items * self.texts
+
+    def differ(self, lengths: Sequence[int], n: int) -> None:
+        """Let texts start with different numbers of words."""
+        if self.length:
+            raise ValueError(f"texts of {self.length} words go on by the same number of words each")
+        if len(lengths) != len(self) or not all(1 <= length <= n for length in lengths):
+            raise ValueError(
+                f"lengths={list(lengths)[:8]} for {len(self)} texts in rows of {n}: one for each, "
+                f"of 1 … {n}"
+            )
+        if any(length < n for length in lengths):
+            self.lengths = torch.tensor(list(lengths), device=self.device)
+
+    def positions(self, n: int) -> Positions:
+        """Where the next n words of each text are."""
+        if self.lengths is None:
+            return range(self.length, self.length + n)
+        steps = torch.arange(n, device=self.device)
+        if not self.length:  # the prompt, with padding behind it
+            return torch.where(steps < self.lengths[:, None], steps, -1)
+        return self.lengths[:, None] + steps
+
+    def advance(self, n: int) -> None:
+        """Count the words that were appended."""
+        if self.lengths is not None and self.length:
+            self.lengths = self.lengths + n
+        self.length += n
 
     def reorder(self, rows: Int[Tensor, "b k"]) -> None:
         """Let text j about item i continue the text of row `rows[i, j]`.
@@ -187,16 +271,73 @@ class Writing:
         """
         items, index = rows[:, 0] // self.texts, rows.flatten()
         dropped = len(rows) < self.items
+        if self.lengths is not None:
+            self.lengths = self.lengths.index_select(0, index)
+        if dropped and self.context is not None:
+            self.context = self.context.index_select(0, items)
+            where = self.context_positions
+            if isinstance(where, Tensor) and where.ndim > 1 and len(where) > 1:
+                self.context_positions = where.index_select(0, items)
+        self.items, self.texts = rows.shape
+        if self.fixed is not None:
+            self.move(index, items if dropped else None)
         for cache in self.caches:
             cache.attention.reorder(index)
             if dropped and cache.cross is not None:  # beams of one item share its keys
                 cache.cross.reorder(items)
-        if dropped and self.context is not None:
-            self.context = self.context[items]
-            where = self.context_positions
-            if isinstance(where, Tensor) and where.ndim > 1 and len(where) > 1:
-                self.context_positions = where[items]
-        self.items, self.texts = rows.shape
+
+    def settle(self, model: Decoder) -> None:
+        """Move into a room with fixed addresses, out of the caches or out of a smaller room."""
+        self.model = model
+        if self.fixed is not None:
+            rows, items = (
+                torch.arange(count, device=self.device) for count in (len(self), self.items)
+            )
+            self.move(rows, items)
+            return
+        self.fixed = lend(model, self, self.shape(), partial(model.prepare, len(self)))
+        lengths = self.length if self.lengths is None else self.lengths
+        self.fixed.fill(self.caches, lengths, self.context_positions)
+        self.caches = ()
+
+    def move(self, rows: Int[Tensor, "r"], items: Int[Tensor, "b"] | None) -> None:
+        """Let the room hold these of its rows, and items if some leave; or another, if they fit."""
+        old, shape = self.fixed, self.shape()
+        assert old is not None and self.model is not None
+        if shape == old.shape:
+            old.take(old, self.length, rows, items)
+            return
+        self.fixed = lend(self.model, self, shape, partial(self.model.prepare, len(self)))
+        if items is None:
+            items = torch.arange(self.items, device=self.device)
+        self.fixed.take(old, self.length, rows, items)
+        old.user = None
+
+    def shape(self) -> Shape:
+        """The room that these texts need now: with some to spare, so that few kinds are made."""
+        like, context = self.fixed, None
+        if like is not None:
+            groups, width, kind, layers = (
+                *(like.shape.groups, like.shape.width, like.shape.kind, like.shape.layers),
+            )
+            context = like.shape.context
+        else:
+            kept = self.caches[0].attention.kept
+            assert kept is not None
+            _, groups, _, width = kept.k.shape
+            kind, layers = kept.k.dtype, len(self.caches)
+            cross = self.caches[0].cross
+            if cross is not None and cross.kept is not None:
+                context = (*cross.kept.k.shape[1:],)
+        items, slots = self.items, SLOTS
+        if self.device.type == "cuda":
+            items = 1 << (items - 1).bit_length()
+        while slots <= self.length:
+            slots *= 2
+        ragged = isinstance(self.context_positions, Tensor)
+        return Shape(
+            items, self.texts, layers, groups, slots, width, context, ragged, kind, self.device
+        )
 
 
 def place_inside(config: DecoderConfig) -> Callable[[], Place]:

@@ -1,55 +1,100 @@
 """One word more for every text, with nothing around the arithmetic.
 
-Blocks can do much that one word behind a full cache has no need of: masks, chunks, positions that
-turn keys, dropout. To ask about all this takes longer than the small products of a decoder's step.
-`prepare` asks once, when texts are begun, and `lean_step` then computes what the blocks would,
-from the same weights and with the same caches. Where anything is out of the ordinary there is
-nothing to prepare, and words go through the blocks.
+Blocks can do much that one word behind a full memory has no need of: masks, chunks, dropout. To
+ask about all this takes longer than the small products of a decoder's step. `prepare` asks once,
+when texts are begun, and `lean_step` then computes what the blocks would, from the same weights.
+Where anything is out of the ordinary there is nothing to prepare, and words go through the blocks.
+
+What was read before lies in a `Memory`: caches that grow (`Growing`, below), or room at fixed
+addresses (`regard.model.fixed`), which a GPU needs to play a step back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import KVCache, MultiHead, Place, attend_fused, causal
+from regard.attention import KVCache, MultiHead, Place, Positions, attend_fused, causal
 from regard.attention.call import Call
 from regard.attention.kernels import whole
+from regard.attention.positions import Rotary, rotate
 from regard.model.block import Block, BlockCache
 from regard.model.norm import LayerNorm
 from regard.model.parts import FeedForward, StochasticDepth
 
-Linear = tuple[Tensor, Tensor | None]  # weight and bias
+FEW = 16  # rows up to which a CPU is faster with wide weights lying, as (in, out)
+
+Apply = Callable[[Tensor], Tensor]
+
+
+@runtime_checkable
+class Memory(Protocol):
+    """What one word more may read: the words before it, and a context."""
+
+    positions: Positions
+    """Where the new words are: a range of one, or (r 1)."""
+    items: int
+    """Rows of the context; rows of words follow one another in as many equal groups."""
+
+    def own(self, at: int, layer: MultiHead, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Keep the new keys and values of block `at`, (r g 1 d); what (r h 1 d) queries read."""
+
+    def context(self, at: int, layer: MultiHead, q: Tensor) -> Tensor:
+        """What queries, (items h texts d), read of the context in block `at`."""
 
 
 class PreparedCross(NamedTuple):
     """What a step needs of the layer that reads a context."""
 
-    norm: Callable[[Tensor], Tensor]
+    norm: Apply
     layer: MultiHead
-    q: Linear
-    out: Linear
+    to_q: Apply
+    to_out: Apply
 
 
-class Prepared(NamedTuple):
+class PreparedBlock(NamedTuple):
     """What a step needs of one block; attribute by attribute a module would give it slowly."""
 
     pre: bool
-    attention_norm: Callable[[Tensor], Tensor]
+    attention_norm: Apply
     attention: MultiHead
-    qkv: Linear
-    attention_out: Linear
+    to_qkv: Apply
+    attention_out: Apply
     cross: PreparedCross | None
-    feed_forward_norm: Callable[[Tensor], Tensor]
-    activation: Callable[[Tensor], Tensor]
-    hidden: Linear
-    gate: Linear | None
-    out: Linear
+    feed_forward_norm: Apply
+    activation: Apply
+    to_hidden: Apply
+    to_gate: Apply | None
+    to_out: Apply
+
+
+class Prepared(NamedTuple):
+    """A stack made ready: its blocks, what turns their keys, and how words are scored."""
+
+    blocks: list[PreparedBlock]
+    rotary: Rotary | None
+    score: Apply
+    copies: list[tuple[Tensor, Tensor]]
+    """Parts of tensors that were joined, and the weights they are copies of."""
+
+    def renew(self) -> None:
+        """Copy the weights once more: they may have changed, where no counter notices."""
+        if self.copies:
+            parts, weights = zip(*self.copies, strict=True)
+            torch._foreach_copy_(parts, weights)
+
+    @property
+    def observed(self) -> bool:
+        """Whether somebody watches one of the layers."""
+        return any(
+            block.attention.observers or (block.cross is not None and block.cross.layer.observers)
+            for block in self.blocks
+        )
 
 
 PARTS = {
@@ -57,7 +102,8 @@ PARTS = {
     MultiHead,
     FeedForward,
     StochasticDepth,
-    Place,  # those that turn keys or add to scores are classes of their own
+    Place,  # those that add to scores are classes of their own
+    Rotary,
     LayerNorm,
     nn.RMSNorm,
     nn.Linear,
@@ -65,8 +111,8 @@ PARTS = {
 }
 
 
-def prepare(decoder: nn.ModuleList) -> list[Prepared] | None:
-    """What `lean_step` needs, or None for a stack that it must leave to the blocks.
+def can_be_lean(decoder: nn.ModuleList) -> bool:
+    """Whether a stack is made of what `lean_step` knows.
 
     Someone else's part, or a hook on one of ours, would be passed over in silence. Observers of
     `watch` are not: they are told as the blocks tell them.
@@ -78,117 +124,217 @@ def prepare(decoder: nn.ModuleList) -> list[Prepared] | None:
             or part._forward_hooks
             or part._forward_pre_hooks
         ):
-            return None
-    blocks = [block for block in decoder if isinstance(block, Block)]
-    if len(blocks) < len(decoder):
-        return None
-    for block in blocks:
+            return False
+    bases = set()
+    for block in decoder:
+        if not isinstance(block, Block):
+            return False
         for layer, mask in ((block.attention, causal), (block.cross, None)):
             if layer is None:
                 continue
             if layer.attention is not attend_fused or layer.beta is not None or layer.mask != mask:
-                return None
-    return [_prepared(block) for block in blocks]
+                return False
+        bases.add(getattr(block.attention.place, "base", None))
+        if block.cross is not None and type(block.cross.place) is not Place:
+            return False
+    return len(bases) == 1
 
 
-def lean_step(
-    blocks: Sequence[Prepared],
-    x: Float[Tensor, "r c"],
-    at: int,
-    context: Float[Tensor, "b m w"] | None,
-    caches: Sequence[BlockCache],
-) -> Float[Tensor, "r c"]:
-    """The blocks applied to one token a row, at position `at`, after what the caches hold.
+def prepare(decoder: nn.ModuleList, table: Float[Tensor, "words c"], rows: int) -> Prepared:
+    """What `lean_step` needs of a stack that `can_be_lean`, for so many texts."""
+    copies: list[tuple[Tensor, Tensor]] = []
+    few = rows <= FEW and table.device.type == "cpu"
 
-    Rows follow one another in equal groups, each of which reads one row of the context.
+    def linear(*layers: nn.Linear) -> Apply:
+        first, *more = layers
+        if not more:
+            return product(first.weight, first.bias, lying=few)
+        weight = joined([each.weight for each in layers], copies)
+        bias = None if first.bias is None else joined([each.bias for each in layers], copies)
+        return product(weight, bias, lying=few)
+
+    def prepared(block: Block) -> PreparedBlock:
+        own, feed, cross = block.attention, block.feed_forward, None
+        assert isinstance(feed, FeedForward)
+        if block.cross is not None:
+            assert block.cross_norm is not None
+            cross = PreparedCross(
+                block.cross_norm.forward,
+                block.cross,
+                linear(block.cross.to_q),
+                linear(block.cross.to_out),
+            )
+        return PreparedBlock(
+            pre=block.order == "pre",
+            attention_norm=block.attention_norm.forward,
+            attention=own,
+            to_qkv=linear(own.to_q, own.to_k, own.to_v),
+            attention_out=linear(own.to_out),
+            cross=cross,
+            feed_forward_norm=block.feed_forward_norm.forward,
+            activation=feed.activation,
+            to_hidden=linear(feed.to_hidden),
+            to_gate=None if feed.to_gate is None else linear(feed.to_gate),
+            to_out=linear(feed.to_out),
+        )
+
+    blocks = [prepared(block) for block in decoder if isinstance(block, Block)]
+    place = blocks[0].attention.place
+    rotary = place if isinstance(place, Rotary) else None
+    return Prepared(blocks, rotary, product(table, None, lying=few), copies)
+
+
+def joined(tensors: Sequence[Tensor], copies: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """Several tensors as one, by rows; `copies` learns which part is whose."""
+    whole = torch.cat([tensor.detach() for tensor in tensors])
+    parts = whole.split([len(tensor) for tensor in tensors])
+    copies += zip(parts, (tensor.detach() for tensor in tensors), strict=True)
+    return whole
+
+
+def product(weight: Float[Tensor, "o i"], bias: Float[Tensor, "o"] | None, *, lying: bool) -> Apply:
+    """x ↦ x weightᵀ + bias. With `lying`, a weight that widens is copied to (in, out).
+
+    To few rows a CPU's library applies a wide weight twice as fast that way.
     """
-    for block, cache in zip(blocks, caches, strict=True):
+    if not lying or len(weight) < weight.shape[1]:
+        return lambda x: F.linear(x, weight, bias)
+    across = weight.detach().T.contiguous()
+    if bias is None:
+        return lambda x: x @ across
+    return lambda x: torch.addmm(bias, x, across)
+
+
+def lean_step(prepared: Prepared, x: Float[Tensor, "r c"], memory: Memory) -> Float[Tensor, "r c"]:
+    """The blocks applied to one token a row, after what the memory holds."""
+    rows, turn = len(x), None
+    if prepared.rotary is not None:
+        width = prepared.blocks[0].attention.head_width
+        turn = prepared.rotary.rotation(memory.positions, width, x)
+    for at, block in enumerate(prepared.blocks):
         y = block.attention_norm(x) if block.pre else x
-        x = x + _read_own(block, y, at, cache.attention)
+        layer = block.attention
+        h, g = layer.heads, layer.groups
+        # One token: heads split without a transpose.
+        heads = block.to_qkv(y).view(rows, h + 2 * g, 1, layer.head_width)
+        if turn is None:
+            q, k, v = heads.split((h, g, g), 1)
+        else:
+            turned, v = heads.split((h + g, g), 1)
+            q, k = rotate(turned, *turn).split((h, g), 1)
+        x = x + block.attention_out(memory.own(at, layer, q, k, v).reshape(rows, -1))
         x = x if block.pre else block.attention_norm(x)
 
         if block.cross is not None:
-            assert context is not None and cache.cross is not None
             y = block.cross.norm(x) if block.pre else x
-            x = x + _read_context(block.cross, y, at, context, cache.cross)
+            layer, items = block.cross.layer, memory.items
+            q = block.cross.to_q(y).view(items, rows // max(1, items), layer.heads, -1)
+            read = memory.context(at, layer, q.transpose(1, 2))  # b h texts d
+            x = x + block.cross.to_out(read.transpose(1, 2).reshape(rows, -1))
             x = x if block.pre else block.cross.norm(x)
 
         y = block.feed_forward_norm(x) if block.pre else x
-        hidden = block.activation(F.linear(y, *block.hidden))
-        if block.gate is not None:
-            hidden = hidden * F.linear(y, *block.gate)
-        x = x + F.linear(hidden, *block.out)
+        hidden = block.activation(block.to_hidden(y))
+        if block.to_gate is not None:
+            hidden = hidden * block.to_gate(y)
+        x = x + block.to_out(hidden)
         x = x if block.pre else block.feed_forward_norm(x)
     return x
 
 
-def _read_own(block: Prepared, x: Tensor, at: int, cache: KVCache) -> Tensor:
-    layer = block.attention
-    g, d = layer.groups, layer.head_width
-    # One token: heads split without a transpose.
-    heads = F.linear(x, *block.qkv).view(len(x), layer.heads + 2 * g, 1, d)
-    q, k, v = heads.split((layer.heads, g, g), 1)
-    here = range(at, at + 1)
-    k, v, where = cache.append(k, v, here)
-    read = whole(Call(q, k, v, None, None, None, None, d**-0.5))
+class Growing:
+    """The caches of the blocks, of texts that all have one length."""
+
+    def __init__(
+        self,
+        caches: Sequence[BlockCache],
+        length: int,
+        context: Float[Tensor, "b m w"] | None,
+        context_positions: Positions | None,
+    ) -> None:
+        self.caches, self.seen, self.where = caches, context, context_positions
+        self.positions: Positions = range(length, length + 1)
+        self.items = 0 if context is None else len(context)
+
+    def own(self, at: int, layer: MultiHead, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        k, v, where = self.caches[at].attention.append(k, v, self.positions)
+        read = whole(Call(q, k, v, None, None, None, None, q.shape[-1] ** -0.5))
+        tell(layer, q, k, v, read, self.positions, where)
+        return read
+
+    def context(self, at: int, layer: MultiHead, q: Tensor) -> Tensor:
+        cache = self.caches[at].cross
+        assert cache is not None and self.seen is not None
+        if cache.kept is None:
+            keep_context(layer, self.seen, self.where, cache)
+        assert cache.kept is not None
+        k, v, where = cache.kept
+        if isinstance(where, range):
+            read = whole(Call(q, k, v, None, None, None, None, q.shape[-1] ** -0.5))
+        else:
+            read = read_some(q, k, v, nowhere(where, q))
+        tell_of_context(layer, q, k, v, read, self.positions, where)
+        return read
+
+
+def keep_context(
+    layer: MultiHead, context: Float[Tensor, "b m w"], where: Positions | None, cache: KVCache
+) -> None:
+    """Keys and values of a context, made once. All steps read them: heads lie side by side."""
+    k, v = (layer.split(to(context), layer.groups) for to in (layer.to_k, layer.to_v))
+    where = range(context.shape[1]) if where is None else where
+    cache.append(k.contiguous(), v.contiguous(), where)
+
+
+def nowhere(positions: Tensor, like: Tensor) -> Float[Tensor, "b 1 1 m"]:
+    """What is added to scores so that nothing at −1 is read."""
+    bias = torch.zeros(positions.shape, dtype=like.dtype, device=like.device)
+    bias = bias.masked_fill(positions < 0, -torch.inf)
+    return bias.view(-1, 1, 1, bias.shape[-1])
+
+
+def read_some(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """softmax(q kᵀ / √d + bias) v; query heads that share a key head are its rows."""
+    b, h, n, d = q.shape
+    g = k.shape[1]
+    if n == 1 and g < h:
+        q = q.view(b, g, h // g, d)
+    read = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, enable_gqa=q.shape[1] != g)
+    return read.view(b, h, n, -1) if n == 1 else read
+
+
+def tell(
+    layer: MultiHead,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    read: Tensor,
+    here: Positions,
+    where: Positions,
+) -> None:
+    """Tell observers of a layer what was read of the texts themselves."""
     if layer.observers:
         call = Call.check(q, k, v, layer.mask, here, where)
         for observer in layer.observers:
             observer(call, read, True)
-    return F.linear(read.reshape(len(x), -1), *block.attention_out)
 
 
-def _read_context(
-    cross: PreparedCross, x: Tensor, at: int, context: Tensor, cache: KVCache
-) -> Tensor:
-    layer, items = cross.layer, len(context)
-    if cache.kept is None:
-        k, v = (layer.split(to(context), layer.groups) for to in (layer.to_k, layer.to_v))
-        # All steps read these, so it pays to lay each head's side by side.
-        cache.append(k.contiguous(), v.contiguous(), range(context.shape[1]))
-    assert cache.kept is not None
-    k, v, where = cache.kept
-    q = F.linear(x, *cross.q).view(
-        items, len(x) // max(1, items), layer.heads, k.shape[-1]
-    )  # b texts h d
-    q = q.transpose(1, 2)
-    read = whole(Call(q, k, v, None, None, None, None, k.shape[-1] ** -0.5))
+def tell_of_context(
+    layer: MultiHead,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    read: Tensor,
+    here: Positions,
+    where: Positions,
+) -> None:
+    """Tell observers of a layer what was read of the context."""
     if layer.observers:
         texts = q.shape[2]
-        here = range(at, at + 1) if texts == 1 else range(texts)  # as `read_context` says
+        if texts > 1 and isinstance(here, range):
+            here = range(texts)  # as `read_context` says
+        elif isinstance(here, Tensor):
+            here = here.view(len(q), texts)
         call = Call.check(q, k, v, None, here, where)
         for observer in layer.observers:
             observer(call, read, False)
-    return F.linear(read.transpose(1, 2).reshape(len(x), -1), *cross.out)
-
-
-def _prepared(block: Block) -> Prepared:
-    own, feed = block.attention, block.feed_forward
-    assert isinstance(feed, FeedForward)
-    cross = None
-    if block.cross is not None:
-        assert block.cross_norm is not None
-        q, out = _linear(block.cross.to_q), _linear(block.cross.to_out)
-        cross = PreparedCross(block.cross_norm.forward, block.cross, q, out)
-    return Prepared(
-        pre=block.order == "pre",
-        attention_norm=block.attention_norm.forward,
-        attention=own,
-        qkv=_linear(own.to_q, own.to_k, own.to_v),
-        attention_out=_linear(own.to_out),
-        cross=cross,
-        feed_forward_norm=block.feed_forward_norm.forward,
-        activation=feed.activation,
-        hidden=_linear(feed.to_hidden),
-        gate=None if feed.to_gate is None else _linear(feed.to_gate),
-        out=_linear(feed.to_out),
-    )
-
-
-def _linear(*layers: nn.Linear) -> Linear:
-    """A layer's own tensors, or copies of several as one: these live as long as the texts do."""
-    first = layers[0]
-    if len(layers) == 1:
-        return first.weight, first.bias
-    weight = torch.cat([layer.weight for layer in layers])
-    return weight, None if first.bias is None else torch.cat([layer.bias for layer in layers])

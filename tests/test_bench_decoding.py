@@ -1,0 +1,51 @@
+"""The decoding benchmark times like with like: one language model in two libraries."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from regard.bench import bench, decoding
+from regard.bench.captions import OURS, TRANSFORMERS
+from regard.bench.decoding import Subject, write, write_theirs
+from regard.bench.training import count
+from regard.bench.twins import as_gpt2
+from regard.model import GPT, GPTConfig
+
+TINY = GPTConfig(width=12, layers=2, heads=3, hidden=20, words=30, length=24, eps=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["gelu", "gelu_tanh", "relu"])
+def test_with_our_weights_gpt2_computes_what_we_do(kind):
+    pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    ours = GPT(replace(TINY, feed_forward=kind)).double().eval()
+    for parameter in ours.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    theirs = as_gpt2(ours)
+    assert count(theirs) == count(ours)
+    words = torch.randint(30, (3, 7))
+    torch.testing.assert_close(ours(words), theirs(words).logits, rtol=0, atol=1e-9)
+    assert write(ours, words, 16) == write_theirs(theirs, words, 16)
+
+
+def test_a_model_without_a_twin_is_refused():
+    pytest.importorskip("transformers")
+    with pytest.raises(ValueError, match="place='rotary' in the model: transformers has place="):
+        as_gpt2(GPT(replace(TINY, heads=2, place="rotary")))
+
+
+def test_the_figures_are_kept(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("transformers")
+    tiny = {"tiny": Subject(TINY, torch.float32, (1, 2), 3, 16)}
+    monkeypatch.setattr(decoding, "SUBJECTS", {"cpu": tiny, "cuda": tiny})
+    bench("decoding", quick=True, device="cpu", out=tmp_path)
+    assert "words a second" in capsys.readouterr().out
+    facts = json.loads((tmp_path / "bench-decoding-cpu.json").read_text(encoding="utf-8"))
+    assert facts["command"] == "regard bench decoding --device cpu --quick"
+    assert [row["batch"] for row in facts["rows"]] == [1, 2]
+    for row in facts["rows"]:
+        assert set(row["words_per_second"]) == {OURS, TRANSFORMERS} and row["words"] == 2
+        assert all(low <= high for low, high in row["quartiles"].values())
