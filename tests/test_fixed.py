@@ -89,6 +89,67 @@ def test_steps_are_those_of_the_blocks(kind, model, ragged, device):
         torch.testing.assert_close(one, other, **EXACT)
 
 
+@pytest.mark.cuda
+@EVERY_MODEL
+@pytest.mark.parametrize("ragged", [False, True], ids="ragged={}".format)
+@pytest.mark.parametrize("kind", LEAN)
+def test_steps_of_our_kernels_are_those_of_the_blocks(kind, ragged, model, monkeypatch):
+    """In float32, which our kernels take; float64, above, they do not."""
+    monkeypatch.setattr(torch, "float64", torch.float32)
+    made = MODELS[model](**LEAN[kind]).float().cuda()
+    found, right = (written(made, "cuda", lean=lean, ragged=ragged) for lean in (True, False))
+    for one, other in zip(found, right, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("heads, groups, width", [(4, 4, 64), (6, 2, 48), (5, 1, 128), (1, 1, 3)])
+def test_the_kernel_that_keeps_and_reads(heads, groups, width, kind):
+    from regard.model.lean import read_some
+    from regard.model.step_kernels import read_on
+
+    torch.manual_seed(0)
+    rows, slots = 7, 200
+    place = torch.tensor([0, 1, 63, 64, 65, 130, 199], device="cuda")
+    heads_of = torch.randn(rows, heads + 2 * groups, 1, width, device="cuda", dtype=kind)
+    q, k, v = heads_of.split((heads, groups, groups), 1)
+    store = torch.randn(2, rows, groups, slots, width, device="cuda", dtype=kind)
+    wanted = store.clone()
+    for row, at in enumerate(place.tolist()):
+        wanted[0, row, :, at], wanted[1, row, :, at] = k[row, :, 0], v[row, :, 0]
+    ahead = torch.where(torch.arange(slots, device="cuda") <= place[:, None], 0.0, -torch.inf)
+    keys, values = wanted.double()
+    right = read_some(q.double(), keys, values, ahead[:, None, None].double())
+    found = read_on(q, k, v, store, place)
+    assert torch.equal(store, wanted)
+    exact = {"rtol": 1e-5, "atol": 1e-5} if kind == torch.float32 else {"rtol": 1e-2, "atol": 1e-2}
+    torch.testing.assert_close(found.double(), right, **exact)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("width", [1, 48, 768, 1000])
+@pytest.mark.parametrize("norm", ["layer", "layer, no bias", "rms"])
+def test_the_kernel_that_adds_and_normalises(norm, width, kind):
+    from regard.model.lean import adding
+    from regard.model.norm import LayerNorm
+
+    torch.manual_seed(0)
+    made = nn.RMSNorm(width, eps=1e-5) if norm == "rms" else LayerNorm(width, bias=norm == "layer")
+    for weight in made.parameters():
+        nn.init.normal_(weight)
+    made = made.to("cuda", kind)
+    x, branch = torch.randn(2, 5, width, device="cuda", dtype=kind)
+    added, normal = adding(made, pre=True)(x, branch)
+    assert torch.equal(added, x + branch)
+    right = made.double()(added.double())
+    exact = {"rtol": 1e-5, "atol": 1e-5} if kind == torch.float32 else {"rtol": 1e-2, "atol": 1e-2}
+    torch.testing.assert_close(normal.double(), right, **exact)
+    again = adding(made.to(kind), pre=False)(x, branch)
+    assert torch.equal(again[0], normal) and torch.equal(again[1], normal)
+
+
 @DEVICES
 @EVERY_MODEL
 def test_texts_outgrow_their_room(model, device, monkeypatch):

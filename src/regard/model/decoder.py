@@ -192,11 +192,11 @@ class Decoder(nn.Module):
     ) -> Float[Tensor, "r words"]:
         """The scores of the word after one at the memory's positions."""
         x = self.place.embed(self.embed(words[:, None]), memory.positions)[:, 0]
-        return prepared.score(self.norm(lean_step(prepared, x, memory)))
+        return prepared.score(lean_step(prepared, x, memory))
 
     def prepare(self, rows: int) -> Prepared:
         table = self.embed.table if self.to_words is None else self.to_words
-        return prepare(self.decoder, table.weight, rows)
+        return prepare(self.decoder, self.norm, table.weight, rows)
 
     @staticmethod
     def fixes(state: Writing) -> bool:

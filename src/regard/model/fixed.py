@@ -30,6 +30,7 @@ from regard.model.block import BlockCache
 from regard.model.lean import (
     Memory,
     Prepared,
+    can_step,
     nowhere,
     read_some,
     tell,
@@ -60,6 +61,11 @@ class Shape:
     @property
     def rows(self) -> int:
         return self.items * self.texts
+
+    @property
+    def fused(self) -> bool:
+        """Whether our kernel reads the slots, which needs not be told how many are filled."""
+        return can_step(torch.empty(0, dtype=self.kind, device=self.device)) and self.width <= 256
 
 
 class Fixed:
@@ -93,9 +99,9 @@ class Fixed:
         """Append a word to each text, of which the longest has `length`; scores of the next."""
         count = len(words)
         self.words[:count] = words
-        slots = min(self.shape.slots, -(-(length + 1) // SLOTS) * SLOTS)
         if self.prepared.observed or not record:
-            return self.make(one, slots)[:count]
+            return self.make(one, length + 1, count)[:count]
+        slots = self.shape.slots if self.shape.fused else -(-(length + 1) // SLOTS) * SLOTS
         if slots not in self.recordings:
             if slots not in self.warm:  # libraries choose their kernels in the first step
                 self.warm.add(slots)
@@ -103,8 +109,9 @@ class Fixed:
             self.recordings[slots] = Recording(lambda: self.make(one, slots))
         return self.recordings[slots].play()[:count].clone()
 
-    def make(self, one: One, slots: int) -> Tensor:
-        scores = one(self.prepared, self.words, Slots(self, slots))
+    def make(self, one: One, slots: int, shown: int | None = None) -> Tensor:
+        """The step itself, over so many slots; observers are shown so many rows."""
+        scores = one(self.prepared, self.words, Slots(self, slots, shown))
         self.next += 1
         return scores
 
@@ -150,27 +157,35 @@ class Fixed:
 class Slots:
     """A room as the memory of one step, which reads no more than the first `count` slots."""
 
-    def __init__(self, room: Fixed, count: int) -> None:
-        self.room, self.count = room, count
+    def __init__(self, room: Fixed, count: int, shown: int | None) -> None:
+        self.room, self.count, self.shown = room, count, shown
         self.items = room.shape.items
-        here = room.next[:, None]
-        self.positions: Positions = here
-        slots = torch.arange(count, device=here.device)
-        self.filled = slots <= here  # r m
-        zero = torch.zeros((), dtype=room.shape.kind, device=here.device)
-        self.ahead = torch.where(self.filled, zero, -torch.inf)[:, None, None]
+        self.here = room.next[:, None]  # r 1
+        self.positions: Positions = self.here
+        self.fused = room.shape.fused and not room.prepared.observed
+        self.ahead: Tensor | None = None  # r 1 1 m
+        if not self.fused:
+            slots = torch.arange(count, device=self.here.device)
+            zero = torch.zeros((), dtype=room.shape.kind, device=self.here.device)
+            self.ahead = torch.where(slots <= self.here, zero, -torch.inf)[:, None, None]
 
     def own(self, at: int, layer: MultiHead, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        room = self.room
-        index = room.next.view(-1, 1, 1, 1).expand(k.shape)
-        for store, new in zip(room.store[at], (k, v), strict=True):
-            store.scatter_(2, index, new)
-        k, v = room.store[at, :, :, :, : self.count]
+        store = self.room.store[at]
+        if self.ahead is None:
+            from regard.model.step_kernels import read_on
+
+            return read_on(q, k, v, store, self.room.next)
+        index = self.here[:, :, None, None].expand(k.shape)
+        store[0].scatter_(2, index, k)
+        store[1].scatter_(2, index, v)
+        k, v = store[:, :, :, : self.count]
         read = read_some(q, k, v, self.ahead)
         if layer.observers:
+            rows = slice(self.shown)
             slots = torch.arange(self.count, device=k.device)
-            where = torch.where(self.filled, slots, -1)
-            tell(layer, q, k.clone(), v.clone(), read, self.positions, where)
+            where = torch.where(slots <= self.here, slots, -1)[rows]
+            k, v = k[rows].clone(), v[rows].clone()
+            tell(layer, q[rows], k, v, read[rows], self.here[rows], where)
         return read
 
     def context(self, at: int, layer: MultiHead, q: Tensor) -> Tensor:
@@ -182,11 +197,14 @@ class Slots:
         else:
             read = read_some(q, k, v, room.hidden)
         if layer.observers:
+            texts = q.shape[2]
+            items = slice(None if self.shown is None else self.shown // texts)
             where: Positions = range(k.shape[2])
             if room.hidden is not None:
                 slots = torch.arange(k.shape[2], device=k.device)
-                where = torch.where(torch.isneginf(room.hidden[:, 0, 0]), -1, slots)
-            tell_of_context(layer, q, k, v, read, self.positions, where)
+                where = torch.where(torch.isneginf(room.hidden[items, 0, 0]), -1, slots)
+            here = self.here[: self.shown]
+            tell_of_context(layer, q[items], k[items], v[items], read[items], here, where)
         return read
 
 

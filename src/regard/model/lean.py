@@ -12,6 +12,7 @@ addresses (`regard.model.fixed`), which a GPU needs to play a step back.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -24,12 +25,13 @@ from regard.attention.call import Call
 from regard.attention.kernels import whole
 from regard.attention.positions import Rotary, rotate
 from regard.model.block import Block, BlockCache
-from regard.model.norm import LayerNorm
+from regard.model.norm import LayerNorm, has_triton
 from regard.model.parts import FeedForward, StochasticDepth
 
 FEW = 16  # rows up to which a CPU is faster with wide weights lying, as (in, out)
 
 Apply = Callable[[Tensor], Tensor]
+Add = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 @runtime_checkable
@@ -51,31 +53,35 @@ class Memory(Protocol):
 class PreparedCross(NamedTuple):
     """What a step needs of the layer that reads a context."""
 
-    norm: Apply
     layer: MultiHead
     to_q: Apply
     to_out: Apply
+    add: Add
 
 
 class PreparedBlock(NamedTuple):
-    """What a step needs of one block; attribute by attribute a module would give it slowly."""
+    """What a step needs of one block; attribute by attribute a module would give it slowly.
 
-    pre: bool
-    attention_norm: Apply
+    An `add` takes the stream and a branch, and gives the stream that goes on and what the next
+    sub-layer is to see of it.
+    """
+
     attention: MultiHead
     to_qkv: Apply
     attention_out: Apply
+    add_attention: Add
     cross: PreparedCross | None
-    feed_forward_norm: Apply
     activation: Apply
     to_hidden: Apply
     to_gate: Apply | None
     to_out: Apply
+    add: Add
 
 
 class Prepared(NamedTuple):
-    """A stack made ready: its blocks, what turns their keys, and how words are scored."""
+    """A stack made ready: what its first block sees, the blocks, and how words are scored."""
 
+    first: Apply
     blocks: list[PreparedBlock]
     rotary: Rotary | None
     score: Apply
@@ -140,8 +146,13 @@ def can_be_lean(decoder: nn.ModuleList) -> bool:
     return len(bases) == 1
 
 
-def prepare(decoder: nn.ModuleList, table: Float[Tensor, "words c"], rows: int) -> Prepared:
-    """What `lean_step` needs of a stack that `can_be_lean`, for so many texts."""
+def prepare(
+    decoder: nn.ModuleList, norm: nn.Module, table: Float[Tensor, "words c"], rows: int
+) -> Prepared:
+    """What `lean_step` needs of a stack that `can_be_lean`, for so many texts.
+
+    `norm` is the one behind the stack, and words are scored by the rows of `table`.
+    """
     copies: list[tuple[Tensor, Tensor]] = []
     few = rows <= FEW and table.device.type == "cpu"
 
@@ -153,35 +164,87 @@ def prepare(decoder: nn.ModuleList, table: Float[Tensor, "words c"], rows: int) 
         bias = None if first.bias is None else joined([each.bias for each in layers], copies)
         return product(weight, bias, lying=few)
 
+    blocks = [block for block in decoder if isinstance(block, Block)]
+    pre = blocks[0].order == "pre"
+    # Before each sub-layer a norm, and one behind the last; or one after each.
+    norms = [norm for block in blocks for norm in norms_of(block)]
+    after = iter([*norms[1:], norm] if pre else norms)
+
     def prepared(block: Block) -> PreparedBlock:
         own, feed, cross = block.attention, block.feed_forward, None
         assert isinstance(feed, FeedForward)
+        add_attention = adding(next(after), pre=pre)
         if block.cross is not None:
-            assert block.cross_norm is not None
-            cross = PreparedCross(
-                block.cross_norm.forward,
-                block.cross,
-                linear(block.cross.to_q),
-                linear(block.cross.to_out),
-            )
+            to_q, to_out = linear(block.cross.to_q), linear(block.cross.to_out)
+            cross = PreparedCross(block.cross, to_q, to_out, adding(next(after), pre=pre))
         return PreparedBlock(
-            pre=block.order == "pre",
-            attention_norm=block.attention_norm.forward,
             attention=own,
             to_qkv=linear(own.to_q, own.to_k, own.to_v),
             attention_out=linear(own.to_out),
+            add_attention=add_attention,
             cross=cross,
-            feed_forward_norm=block.feed_forward_norm.forward,
             activation=feed.activation,
             to_hidden=linear(feed.to_hidden),
             to_gate=None if feed.to_gate is None else linear(feed.to_gate),
             to_out=linear(feed.to_out),
+            add=adding(next(after), pre=pre),
         )
 
-    blocks = [prepared(block) for block in decoder if isinstance(block, Block)]
     place = blocks[0].attention.place
-    rotary = place if isinstance(place, Rotary) else None
-    return Prepared(blocks, rotary, product(table, None, lying=few), copies)
+    return Prepared(
+        first=norms[0].forward if pre else lambda x: x,
+        blocks=[prepared(block) for block in blocks],
+        rotary=place if isinstance(place, Rotary) else None,
+        score=scoring(table, copies, few=few),
+        copies=copies,
+    )
+
+
+def norms_of(block: Block) -> list[nn.Module]:
+    norms = (block.attention_norm, block.cross_norm, block.feed_forward_norm)
+    return [norm for norm in norms if norm is not None]
+
+
+def adding(norm: nn.Module, *, pre: bool) -> Add:
+    """x, branch ↦ x + branch and its norm; after the sum, as in 2017, the norm goes on itself."""
+
+    def plain(x: Tensor, branch: Tensor) -> tuple[Tensor, Tensor]:
+        x = x + branch
+        return x, norm(x)
+
+    both: Add = plain
+    if isinstance(norm, (LayerNorm, nn.RMSNorm)) and norm.eps is not None and can_step(norm.weight):
+        from regard.model.step_kernels import add_norm
+
+        bias, centred = getattr(norm, "bias", None), isinstance(norm, LayerNorm)
+        both = partial(add_norm, weight=norm.weight, bias=bias, eps=norm.eps, centred=centred)
+    if pre:
+        return both
+
+    def post(x: Tensor, branch: Tensor) -> tuple[Tensor, Tensor]:
+        _, y = both(x, branch)
+        return y, y
+
+    return post
+
+
+def can_step(x: Tensor) -> bool:
+    """Whether our kernels for steps take such numbers."""
+    kinds = (torch.float32, torch.bfloat16, torch.float16)
+    return x.is_cuda and x.dtype in kinds and has_triton()
+
+
+def scoring(
+    table: Float[Tensor, "words c"], copies: list[tuple[Tensor, Tensor]], *, few: bool
+) -> Apply:
+    """x ↦ x tableᵀ. On a GPU rows are added until 8 divides them, or the product takes thrice."""
+    words = len(table)
+    if not table.is_cuda or words % 8 == 0:
+        return product(table, None, lying=few)
+    padded = table.detach().new_zeros(words + -words % 8, table.shape[1])
+    padded[:words] = table.detach()
+    copies.append((padded[:words], table.detach()))
+    return lambda x: F.linear(x, padded)[:, :words]
 
 
 def joined(tensors: Sequence[Tensor], copies: list[tuple[Tensor, Tensor]]) -> Tensor:
@@ -206,13 +269,13 @@ def product(weight: Float[Tensor, "o i"], bias: Float[Tensor, "o"] | None, *, ly
 
 
 def lean_step(prepared: Prepared, x: Float[Tensor, "r c"], memory: Memory) -> Float[Tensor, "r c"]:
-    """The blocks applied to one token a row, after what the memory holds."""
+    """The blocks, and the norm behind them, applied to one token a row."""
     rows, turn = len(x), None
     if prepared.rotary is not None:
         width = prepared.blocks[0].attention.head_width
         turn = prepared.rotary.rotation(memory.positions, width, x)
+    y = prepared.first(x)
     for at, block in enumerate(prepared.blocks):
-        y = block.attention_norm(x) if block.pre else x
         layer = block.attention
         h, g = layer.heads, layer.groups
         # One token: heads split without a transpose.
@@ -222,24 +285,20 @@ def lean_step(prepared: Prepared, x: Float[Tensor, "r c"], memory: Memory) -> Fl
         else:
             turned, v = heads.split((h + g, g), 1)
             q, k = rotate(turned, *turn).split((h, g), 1)
-        x = x + block.attention_out(memory.own(at, layer, q, k, v).reshape(rows, -1))
-        x = x if block.pre else block.attention_norm(x)
+        read = memory.own(at, layer, q, k, v)
+        x, y = block.add_attention(x, block.attention_out(read.reshape(rows, -1)))
 
         if block.cross is not None:
-            y = block.cross.norm(x) if block.pre else x
             layer, items = block.cross.layer, memory.items
             q = block.cross.to_q(y).view(items, rows // max(1, items), layer.heads, -1)
             read = memory.context(at, layer, q.transpose(1, 2))  # b h texts d
-            x = x + block.cross.to_out(read.transpose(1, 2).reshape(rows, -1))
-            x = x if block.pre else block.cross.norm(x)
+            x, y = block.cross.add(x, block.cross.to_out(read.transpose(1, 2).reshape(rows, -1)))
 
-        y = block.feed_forward_norm(x) if block.pre else x
         hidden = block.activation(block.to_hidden(y))
         if block.to_gate is not None:
             hidden = hidden * block.to_gate(y)
-        x = x + block.to_out(hidden)
-        x = x if block.pre else block.feed_forward_norm(x)
-    return x
+        x, y = block.add(x, block.to_out(hidden))
+    return y
 
 
 class Growing:
