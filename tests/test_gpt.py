@@ -345,3 +345,28 @@ def test_words_for_another_number_of_texts_are_refused():
                     model.step(texts(6, n), state)
     with pytest.raises(ValueError, match="with caches, say where the words are"):
         made().decode(texts(), caches=made().caches())
+
+
+@pytest.mark.parametrize("no_repeat", [0, 1, 3])
+@EVERY_KIND
+def test_prompts_of_different_lengths_are_gone_on_with_as_if_alone(kind, no_repeat):
+    model = made(**KINDS[kind])
+    prompts = [[3, 4, 5, 6], [7], [3, 4]]
+    rules = Rules(begin=BEGIN, end=END, longest=9, no_repeat=no_repeat)
+    beams = {"beams": 3, "texts": 2}
+    together = greedy(model, 3, rules, prompt=prompts)
+    searched = beam_search(model, 3, rules, prompt=prompts, **beams)
+    for at, prompt in enumerate(prompts):
+        alone = greedy(model, 1, rules, prompt=torch.tensor([prompt]))
+        assert together.words[at] == alone.words[0]
+        assert together.scores[at] == pytest.approx(alone.scores[0], abs=1e-5)
+        both = beam_search(model, 1, rules, prompt=[prompt], **beams)
+        assert searched.words[2 * at : 2 * at + 2] == both.words
+        assert searched.scores[2 * at : 2 * at + 2] == pytest.approx(both.scores, abs=1e-5)
+
+
+def test_prompts_are_one_for_each_text_and_have_words():
+    model, rules = made(), Rules(begin=BEGIN, end=END)
+    for prompts in ([[3]], [[3], []], [[], []]):
+        with pytest.raises(ValueError, match=r"2 items need one each, with at least 1 word"):
+            greedy(model, 2, rules, prompt=prompts)

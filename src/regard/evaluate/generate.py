@@ -5,6 +5,10 @@
     beam_search(model, images, rules, beams=5)
     sample(model, images, rules, temperature=0.8, top_p=0.9, generator=torch.Generator())
 
+A listener hears each text as it grows, to show it or to end it:
+
+    greedy(model, images, rules, listen=lambda text, words: words[-2:] == [4, 9])
+
 Any model that is a `Writer` will do: `start` begins a text for each item of a batch, `step` appends
 words and scores the next one from what its caches hold, and `reorder` lets texts be dropped or
 continued twice. Texts do not feel their neighbours in the batch, and finished ones leave it.
@@ -22,6 +26,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 Stop = Literal["first", "likely", "proven"]
+Prompt = Int[Tensor, "b n"] | Sequence[Sequence[int]]
+"""The words that texts start from: as many for all, or lists of different lengths."""
+Listen = Callable[[int, list[int]], bool]
+"""`listen(text, words)` is told, at every step, which text has a word more and all its words so
+far, without begin and end; where it answers True the text ends there."""
 
 
 @runtime_checkable
@@ -89,16 +98,21 @@ class Generated(NamedTuple):
     scores: list[float]
     """The log-probability of each text, its end counted; beams divide it by length^penalty."""
     finished: list[bool]
-    """Whether each text came to its end, rather than to the longest length."""
+    """Whether each text came to its end, or a listener ended it, before the longest length."""
     rows: list[list[int]]
     """For each text, the row of the batch that asked for its word at each step, the end's too."""
 
 
 def greedy(
-    model: Writer[S], batch: Any, rules: Rules, *, prompt: Int[Tensor, "b n"] | None = None
+    model: Writer[S],
+    batch: Any,
+    rules: Rules,
+    *,
+    prompt: Prompt | None = None,
+    listen: Listen | None = None,
 ) -> Generated:
     """The likeliest word each time. Fast, and blind to a better text that starts with a worse."""
-    return _write(model, batch, rules, prompt, 1, lambda scores: scores.argmax(-1))
+    return _write(model, batch, rules, prompt, 1, lambda scores: scores.argmax(-1), listen)
 
 
 def sample(
@@ -111,7 +125,8 @@ def sample(
     top_p: float = 1.0,
     texts: int = 1,
     generator: torch.Generator | None = None,
-    prompt: Int[Tensor, "b n"] | None = None,
+    prompt: Prompt | None = None,
+    listen: Listen | None = None,
 ) -> Generated:
     """Words drawn by their probability, some number of texts for each item.
 
@@ -134,7 +149,7 @@ def sample(
             chances = chances.to(generator.device)
         return torch.multinomial(chances, 1, generator=generator)[:, 0].to(scores.device)
 
-    return _write(model, batch, rules, prompt, texts, draw)
+    return _write(model, batch, rules, prompt, texts, draw, listen)
 
 
 def beam_search(
@@ -146,7 +161,7 @@ def beam_search(
     length_penalty: float = 1.0,
     stop: Stop = "likely",
     texts: int = 1,
-    prompt: Int[Tensor, "b n"] | None = None,
+    prompt: Prompt | None = None,
 ) -> Generated:
     """The best of several drafts that are written side by side.
 
@@ -195,24 +210,27 @@ def _write(
     model: Writer[S],
     batch: Any,
     rules: Rules,
-    prompt: Tensor | None,
+    prompt: Prompt | None,
     texts: int,
     pick: Callable[[Tensor], Tensor],
+    listen: Listen | None,
 ) -> Generated:
     check_still(model)
     with torch.inference_mode():
-        return _write_on(model, model.start(batch), rules, prompt, texts, pick)
+        return _write_on(model, model.start(batch), rules, prompt, texts, pick, listen)
 
 
 def _write_on(
     model: Writer[S],
     state: S,
     rules: Rules,
-    prompt: Tensor | None,
+    prompt: Prompt | None,
     texts: int,
     pick: Callable[[Tensor], Tensor],
+    listen: Listen | None,
 ) -> Generated:
-    words = written = _first(state, rules, prompt)
+    words, lengths = _first(state, rules, prompt)
+    gate = _Gate(rules, words, lengths)
     owners = list(range(len(words) * texts))  # the text that each row of the batch writes
     out = Generated(
         words=[[] for _ in owners],
@@ -220,25 +238,37 @@ def _write_on(
         finished=[False for _ in owners],
         rows=[[] for _ in owners],
     )
-    for step in range(rules.longest if owners else 0):
-        scores = _log_chances(model.step(words, state), rules)
-        if step == 0 and texts > 1:  # one pass over the prompt serves all texts of an item
-            rows = torch.arange(len(words), device=state.device).repeat_interleave(texts)
-            state.reorder(rows.unflatten(0, (-1, texts)))
-            scores, written = scores[rows], written[rows]
-        _forbid(scores, written, step, rules)
-        chosen = pick(scores)
-        gained = scores.gather(-1, chosen[:, None])[:, 0].tolist()
-        for row, (word, gain) in enumerate(zip(chosen.tolist(), gained, strict=True)):
-            text = owners[row]
+
+    def hear(news: _News) -> None:
+        chosen, gained = news.read()
+        for row, (text, word, gain) in enumerate(zip(news.owners, chosen, gained, strict=True)):
             if out.finished[text]:
                 continue  # it waits for the others of its item
-            out.rows[text].append(row if step else row // texts)
+            out.rows[text].append(row if news.step else row // texts)
             out.scores[text] += gain
             if word == rules.end:
                 out.finished[text] = True
             else:
                 out.words[text].append(word)
+                if listen is not None and listen(text, out.words[text]):
+                    out.finished[text] = True
+
+    # A GPU writes a word while the host still reads the one before it. When all is over that is
+    # found out one word too late, and the word is forgotten.
+    late: list[_News] = []
+    for step in range(rules.longest if owners else 0):
+        scores = _log_chances(_step(model, words, state, lengths), rules)
+        lengths = None
+        if step == 0 and texts > 1:  # one pass over the prompt serves all texts of an item
+            rows = torch.arange(len(words), device=state.device).repeat_interleave(texts)
+            state.reorder(rows.unflatten(0, (-1, texts)))
+            scores = scores[rows]
+            gate.follow(rows)
+        gate.shut(scores, step)
+        chosen = pick(scores)
+        late.append(_News(chosen, scores, owners, step))
+        if len(late) > (state.device.type == "cuda"):
+            hear(late.pop(0))
 
         groups = [range(at, at + texts) for at in range(0, len(owners), texts)]
         going = [group for group in groups if not all(out.finished[owners[row]] for row in group)]
@@ -247,11 +277,33 @@ def _write_on(
         if len(going) < len(groups):
             kept = torch.tensor([list(group) for group in going], device=state.device)
             state.reorder(kept)
-            chosen, written = chosen[kept.flatten()], written[kept.flatten()]
+            chosen = chosen[kept.flatten()]
+            gate.follow(kept.flatten())
             owners = [owners[row] for group in going for row in group]
         words = chosen[:, None]
-        written = torch.cat([written, words], 1)
+        gate.note(words)
+    for news in late:
+        hear(news)
     return out
+
+
+class _News:
+    """The words of one step and what they gained, on their way to the host."""
+
+    def __init__(self, chosen: Tensor, scores: Tensor, owners: list[int], step: int) -> None:
+        gained = scores.gather(-1, chosen[:, None])[:, 0].double()
+        both = torch.stack((chosen.double(), gained))  # in one parcel: such whole numbers are exact
+        self.owners, self.step = owners, step
+        self.both, self.arrived = both, None
+        if both.is_cuda:
+            self.both, self.arrived = both.to("cpu", non_blocking=True), torch.cuda.Event()
+            self.arrived.record()
+
+    def read(self) -> tuple[list[int], list[float]]:
+        if self.arrived is not None:
+            self.arrived.synchronize()
+        chosen, gained = self.both.tolist()
+        return [int(word) for word in chosen], gained
 
 
 # Drafts side by side
@@ -326,21 +378,23 @@ def _search(
     model: Writer[S],
     batch: Any,
     rules: Rules,
-    prompt: Tensor | None,
+    prompt: Prompt | None,
     beams: int,
     penalty: float,
     stop: Stop,
     texts: int,
 ) -> Generated:
     state = model.start(batch)
-    words = written = _first(state, rules, prompt)
+    words, lengths = _first(state, rules, prompt)
+    gate = _Gate(rules, words, lengths)
     items = [_Item(rules, beams, penalty, stop) for _ in range(len(words))]
     going = items
     links: list[_Link | None] = [None] * len(words)
     totals: Tensor | None = None
     for length in range(1, rules.longest + 1 if items else 0):
-        scores = _log_chances(model.step(words, state), rules)
-        _forbid(scores, written, length - 1, rules)
+        scores = _log_chances(_step(model, words, state, lengths), rules)
+        lengths = None
+        gate.shut(scores, length - 1)
         each = len(scores) // len(going)  # drafts of an item: 1 at first, then as many as beams
         for at, (item, found) in enumerate(
             zip(going, _likeliest(scores, totals, each, 2 * beams), strict=True)
@@ -357,8 +411,9 @@ def _search(
         totals = scores.new_tensor([draft.total for draft in drafts]).unflatten(0, (-1, beams))
         if rows != list(range(len(scores))):  # else every draft goes on in its own row
             state.reorder(index.unflatten(0, (-1, beams)))
+            gate.follow(index)
         words = newest[:, None]
-        written = torch.cat([written[index], words], 1)
+        gate.note(words)
 
     out = Generated([], [], [], [])
     for item in items:
@@ -409,16 +464,36 @@ def check_still(model: object) -> None:
         )
 
 
-def _first(state: Texts, rules: Rules, prompt: Tensor | None) -> Int[Tensor, "b n"]:
-    """The words that each text starts from."""
+def _first(
+    state: Texts, rules: Rules, prompt: Prompt | None
+) -> tuple[Int[Tensor, "b n"], list[int] | None]:
+    """The words that each text starts from, and how many are its own where that differs."""
     if prompt is None:
-        return torch.full((len(state), 1), rules.begin, device=state.device)
+        return torch.full((len(state), 1), rules.begin, device=state.device), None
+    if not isinstance(prompt, Tensor):
+        lengths = [len(words) for words in prompt]
+        longest = max(lengths, default=0)
+        rows = [[*words, *[rules.begin] * (longest - len(words))] for words in prompt]
+        if len(rows) == len(state) and min(lengths, default=1):
+            same = len(set(lengths)) <= 1
+            found = torch.tensor(rows, dtype=torch.long, device=state.device)
+            return found.reshape(len(rows), longest), None if same else lengths
+        raise ValueError(
+            f"prompts of {lengths[:8]} words were given; {len(state)} items need one each, with at "
+            "least 1 word"
+        )
     if len(prompt) != len(state) or prompt.ndim != 2 or not prompt.shape[1]:
         raise ValueError(
             f"the prompt has shape {tuple(prompt.shape)}; {len(state)} items need "
             f"({len(state)}, words), with at least 1 word"
         )
-    return prompt.to(state.device)
+    return prompt.to(state.device), None
+
+
+def _step(model: Writer[S], words: Tensor, state: S, lengths: list[int] | None) -> Tensor:
+    if lengths is None:
+        return model.step(words, state)
+    return model.step(words, state, lengths)  # type: ignore[call-arg]
 
 
 def _log_chances(logits: Float[Tensor, "r w"], rules: Rules) -> Float[Tensor, "r w"]:
@@ -429,23 +504,54 @@ def _log_chances(logits: Float[Tensor, "r w"], rules: Rules) -> Float[Tensor, "r
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
 
 
-def _forbid(
-    scores: Float[Tensor, "r w"], written: Int[Tensor, "r t"], length: int, rules: Rules
-) -> None:
-    """Put −∞, in place, on words that the rules shut out; a text with none left may end."""
-    end = scores[:, rules.end].clone()
-    if length < rules.shortest:
-        scores[:, rules.end] = -torch.inf
-    if rules.never:
-        scores[:, list(rules.never)] = -torch.inf
-    n, t = rules.no_repeat, written.shape[1]
-    if 0 < n <= t:
-        runs = written.unfold(1, n, 1)  # r (t − n + 1) n
-        again = (runs[..., :-1] == written[:, None, t + 1 - n :]).all(-1)
-        row, at = again.nonzero(as_tuple=True)
-        scores[row, runs[row, at, -1]] = -torch.inf
-    # At most the end, those never written and one for each word so far are shut: of a larger
-    # vocabulary something is left.
-    if (rules.never or n) and scores.shape[-1] <= 1 + len(rules.never) + (t if n else 0):
-        stuck = torch.isneginf(scores).all(-1)
-        scores[:, rules.end] = torch.where(stuck, end, scores[:, rules.end])
+class _Gate:
+    """Shuts out the words that the rules forbid, by what was written so far."""
+
+    def __init__(self, rules: Rules, words: Int[Tensor, "r n"], lengths: list[int] | None) -> None:
+        self.rules, device = rules, words.device
+        self.never = torch.tensor(rules.never, dtype=torch.long, device=device)
+        self.early = torch.tensor([*rules.never, rules.end], device=device)
+        self.written: Tensor | None = None  # nobody asks for it without a rule about runs
+        if rules.no_repeat:
+            self.written = words if lengths is None else _right_aligned(words, lengths)
+
+    def note(self, words: Int[Tensor, "r 1"]) -> None:
+        """Each text has one word more."""
+        if self.written is not None:
+            self.written = torch.cat([self.written, words], 1)
+
+    def follow(self, rows: Int[Tensor, "r"]) -> None:
+        """Texts go on from these rows."""
+        if self.written is not None:
+            self.written = self.written[rows]
+
+    def shut(self, scores: Float[Tensor, "r w"], length: int) -> None:
+        """Put −∞, in place, on words that are shut out; a text with none left may end."""
+        rules, n, t = self.rules, self.rules.no_repeat, 0
+        shut = self.early if length < rules.shortest else self.never
+        tight = n > 0 or len(rules.never) > 0
+        if self.written is not None:
+            t = self.written.shape[1]
+        # At most the end, those never written and one for each word so far are shut: of a larger
+        # vocabulary something is left.
+        tight = tight and scores.shape[-1] <= 1 + len(rules.never) + t
+        end = scores[:, rules.end].clone() if tight else None
+        if len(shut):
+            scores.index_fill_(1, shut, -torch.inf)
+        if self.written is not None and n <= t:
+            runs = self.written.unfold(1, n, 1)  # r (t − n + 1) n
+            again = (runs[..., :-1] == self.written[:, None, t + 1 - n :]).all(-1)
+            again &= runs[..., -1] >= 0
+            row, at = again.nonzero(as_tuple=True)
+            scores[row, runs[row, at, -1]] = -torch.inf
+        if end is not None:
+            stuck = torch.isneginf(scores).all(-1)
+            scores[:, rules.end] = torch.where(stuck, end, scores[:, rules.end])
+
+
+def _right_aligned(words: Int[Tensor, "r n"], lengths: list[int]) -> Int[Tensor, "r n"]:
+    """Rows that end where their words end, with −1, which is no word, before them."""
+    n = words.shape[1]
+    shift = n - torch.tensor(lengths, device=words.device)[:, None]
+    at = torch.arange(n, device=words.device) - shift
+    return words.gather(1, at.clamp(min=0)).masked_fill(at < 0, -1)
