@@ -114,6 +114,12 @@ def test_a_users_mistake_is_one_sentence_and_code_2(capsys, monkeypatch):
     assert capsys.readouterr().err == "regard: config.toml, line 3: no width 0\n"
 
 
+@pytest.mark.parametrize(("said", "code"), [(None, 0), (0, 0), (1, 1)])
+def test_a_command_that_finds_something_wrong_says_so_by_its_code(monkeypatch, said, code):
+    swap_doctor(monkeypatch, lambda: said)
+    assert main(["doctor"]) == code
+
+
 def test_an_interrupt_is_one_line_and_code_130(capsys, monkeypatch):
     def interrupted() -> None:
         raise KeyboardInterrupt
@@ -226,3 +232,57 @@ FACTS = {
 )
 def test_advice_follows_from_the_facts(section, found, advice):
     assert advice in doctor.advise({**FACTS, section: found})
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """A folder for data, and one for what can be made again."""
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "data", tmp_path / "cache" / "regard"
+
+
+def test_texts_are_listed_with_their_place_size_and_licence(places, capsys):
+    folder = places[0] / "tiny-shakespeare"
+
+    def rows() -> dict[str, str]:
+        assert main(["data"]) == 0
+        out = capsys.readouterr().out
+        return {line.split()[1]: line for line in out.splitlines() if "│" in line}
+
+    listed = rows()
+    assert "embedded" in listed["stdlib"] and "PSF-2.0" in listed["stdlib"]
+    assert "not here: regard data fetch tiny_shakespeare says how" in listed["tiny_shakespeare"]
+    assert main(["data", "fetch", "tiny_shakespeare"]) == 2
+    assert f"into {places[0] / 'tiny_shakespeare'}" in capsys.readouterr().err
+    folder.mkdir(parents=True)
+    (folder / "input.txt").write_text("To be, or not to be. " * 100_000)
+    found = rows()["tiny_shakespeare"]
+    assert f"{folder}, 2.1 MB" in found and "public domain" in found
+    assert main(["data", "fetch", "tiny_shakespeare"]) == 0
+    assert f"here already, in {folder}" in capsys.readouterr().out
+    assert main(["data", "fetch", "docstrings"]) == 0
+    assert "docstrings comes with Python" in capsys.readouterr().out
+
+
+def test_clean_frees_the_numbers_of_texts_and_what_python_says(places, capsys):
+    from regard.data.text import Text
+    from regard.data.tokens import tokenised, tokens_folder
+    from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
+
+    words = "the cat sat " * 100_000
+    tokenised(Text((words,)), fit_vocabulary([words], VocabularyConfig(kind="characters")))
+    (entry,) = tokens_folder().iterdir()
+    (tokens_folder() / ".left").mkdir()
+    (tokens_folder() / "somebody's.txt").write_text("kept")
+    said = places[1] / "texts" / "docstrings-0123.json"
+    said.parent.mkdir()
+    said.write_bytes(bytes(2**20))
+    assert main(["data", "clean", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert f"2.3 MiB  {entry}" in out and f"1.0 MiB  {said}" in out and entry.exists()
+    assert "3.3 MiB  would be freed" in out
+    assert main(["data", "clean"]) == 0
+    assert [path.name for path in tokens_folder().iterdir()] == ["somebody's.txt"]
+    assert not said.exists()

@@ -475,3 +475,49 @@ def test_wrong_options_are_refused_in_a_sentence():
     for search in (greedy, beam_search, sample):
         with pytest.raises(ValueError, match="Captioner is in training"):
             search(model, torch.randn(1, 5, 6, dtype=torch.float64), rules)
+
+
+@pytest.mark.parametrize("texts", [1, 3], ids="texts={}".format)
+def test_a_listener_hears_every_word_of_every_text_as_it_comes(texts):
+    rules = Rules(begin=BEGIN, end=END, longest=8)
+    heard: dict[int, list[list[int]]] = {}
+
+    def listen(text: int, words: list[int]) -> bool:
+        heard.setdefault(text, []).append(list(words))
+        return False
+
+    options = {"texts": texts, "temperature": 0.7}
+    draws = [torch.Generator().manual_seed(0) for _ in range(2)]
+    alone = sample(Chain(), tables(4), rules, generator=draws[0], **options)
+    out = sample(Chain(), tables(4), rules, generator=draws[1], listen=listen, **options)
+    assert out == alone and any(out.finished)
+    for text, words in enumerate(out.words):
+        assert heard.get(text, []) == [words[: at + 1] for at in range(len(words))]
+
+
+def test_a_text_ends_where_its_listener_says_and_leaves_the_others_alone():
+    rules = Rules(begin=BEGIN, end=END, longest=8, shortest=8)  # which would never end
+    whole = greedy(Chain(), tables(5), rules)
+    assert all(len(words) == 8 for words in whole.words)
+    chain = Chain()
+    out = greedy(chain, tables(5), rules, listen=lambda text, words: len(words) == 2 + text)
+    assert [len(words) for words in out.words] == [2, 3, 4, 5, 6] and all(out.finished)
+    assert chain.sizes == [5, 5, 4, 3, 2, 1]  # who is told to stop leaves the batch at once
+    for words, more in zip(out.words, whole.words, strict=True):
+        assert words == more[: len(words)]
+    steps = [len(rows) for rows in out.rows]
+    assert steps == [2, 3, 4, 5, 6]
+
+
+def test_a_text_that_several_wait_for_is_heard_no_more_once_it_has_ended():
+    rules = Rules(begin=BEGIN, end=END, longest=6, shortest=6)
+    calls: list[int] = []
+
+    def listen(text: int, words: list[int]) -> bool:
+        calls.append(text)
+        return text == 0  # at its first word, while its brother goes on
+
+    draw = torch.Generator().manual_seed(1)
+    out = sample(Chain(), tables(1), rules, texts=2, generator=draw, listen=listen)
+    assert [len(words) for words in out.words] == [1, 6]
+    assert calls == [0, *[1] * 6] and out.finished == [True, False]

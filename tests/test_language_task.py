@@ -10,11 +10,15 @@ import pytest
 import torch
 
 import regard as rg
+from regard.attention import KVCache
 from regard.cli import main
+from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
 from regard.errors import UserError
+from regard.tasks.language.answers import Telling, before_stop, begun, unescaped
 from regard.tasks.language.config import LanguageConfig, SpeakingConfig
 from regard.tasks.language.data import WindowBatches, read
 from regard.tasks.language.task import LANGUAGE
+from regard.tasks.session import figure_words
 
 CPU = torch.device("cpu")
 LINES = ["the cat sat on the mat.", "a dog ran in the park!", "où est le café?"]
@@ -164,7 +168,8 @@ def test_the_commands_train_measure_ask_and_look(text, tmp_path, capsys, monkeyp
     flags = ["--model.width", "32", "--model.layers", "1", "--model.heads", "2"]
     flags += ["--model.length", "32", "--batch", "8", "--epochs", "1", "--device", "cpu"]
     assert main(["train", "language", "--data", str(text), "--out", "run", *flags]) == 0
-    assert "tokens to train on" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "tokens to train on" in said and "\n1 epoch of " in said
     assert (tmp_path / "run" / "report.html").stat().st_size > 20_000
     assert main(["evaluate", "run", "--split", "validation"]) == 0
     assert "bits per byte" in capsys.readouterr().out
@@ -199,8 +204,198 @@ def test_texts_that_are_no_use_are_said_in_a_sentence(content, words, tmp_path):
         ({"temperature": 0.0}, "temperature=0.0"),
         ({"top_k": -1}, "top_k=-1"),
         ({"top_p": 1.5}, "top_p=1.5"),
+        ({"stop": ("a", "")}, "an empty string"),
     ],
 )
 def test_contradicting_fields_are_named(fields, words):
     with pytest.raises(ValueError, match=words):
         SpeakingConfig(**fields)
+
+
+def test_a_run_is_asked_otherwise_than_it_was_told(text, tmp_path):
+    run = trained(text, tmp_path)
+    (whole,) = run.predict("the cat")
+    (short,) = run.predict("the cat", speaking={"tokens": 5})
+    assert whole.text.startswith(short.text) and len(short.text) == 5
+    assert run.predict("the cat", **{"speaking.tokens": 5}) == [short]
+    assert run.predict("the cat") == [whole]  # it forgets what it was asked
+    stop = whole.text[3:5]
+    (stopped,) = run.predict("the cat", speaking={"stop": [stop]})
+    assert stopped.text == whole.text[: whole.text.index(stop)] and stopped.score > whole.score
+    with pytest.raises(UserError, match=r"can change only speaking\.…"):
+        run.predict("the cat", model={"width": 8})
+    with pytest.raises(UserError, match=r"speaking\.tokns"):
+        run.predict("the cat", speaking={"tokns": 5})
+    with pytest.raises(UserError, match="tokens=0"):
+        run.predict("the cat", speaking={"tokens": 0})
+
+
+@pytest.mark.parametrize("kind", ["characters", "raw", "bytes", "words"])
+@pytest.mark.parametrize("stop", [(), ("t",), ("ca", "e ", "où est")], ids=str)
+def test_what_is_shown_on_the_way_is_what_is_said_in_the_end(text, tmp_path, kind, stop):
+    vocabulary = {"kind": kind, "floor": 1, "size": 300}
+    run = trained(text, tmp_path, epochs=1, vocabulary=vocabulary)
+    for speaking in ({"stop": stop}, {"stop": stop, "temperature": 3.0}):
+        pieces: list[str] = []
+        answers = run.predict("où", "the cat", show=pieces.append, speaking=speaking)
+        assert answers == run.predict("où", "the cat", speaking=speaking)
+        assert "".join(pieces) == "".join(f"{answer}\n" for answer in answers)
+        assert not any(string in answer.text for string in stop for answer in answers)
+        if not stop and kind != "raw":
+            assert len(pieces) > 20
+
+
+def test_a_letter_is_shown_when_it_is_whole_and_not_before():
+    words = fit_vocabulary(["é€😀"], VocabularyConfig(kind="raw"))
+    pieces: list[str] = []
+    told = Telling(words, words.encode("a"), (), pieces.append)
+    spoken = words.encode("é€b😀")
+    shown = []
+    for at in range(len(spoken)):
+        assert not told.hear(0, spoken[: at + 1])
+        shown.append("".join(pieces))
+    assert shown == ["", "é", "é", "é", "é€", "é€b", "é€b", "é€b", "é€b", "é€b😀"]
+    broken = [*spoken[:2], spoken[2], *words.encode("x"), spoken[2]]
+    pieces.clear()
+    told = Telling(words, [], (), pieces.append)
+    for at in range(len(broken)):
+        told.hear(0, broken[: at + 1])
+    assert "".join(pieces) == "é\ufffdx"  # that will never be whole; the last may still be
+    assert told.end(broken) == "é\ufffdx\ufffd" == "".join(pieces)
+
+
+def test_a_prompt_that_ends_within_a_letter_is_gone_on_with():
+    words = fit_vocabulary(["é€"], VocabularyConfig(kind="raw"))
+    half, rest = words.encode("a€")[:2], words.encode("a€b")[2:]
+    pieces: list[str] = []
+    told = Telling(words, half, (), pieces.append)
+    for at in range(len(rest)):
+        told.hear(0, rest[: at + 1])
+    assert told.end(rest) == "".join(pieces) and pieces[-1].endswith("b")
+
+
+def test_a_stop_string_is_found_across_tokens_and_nothing_of_it_is_shown():
+    words = fit_vocabulary(["abcdé"], VocabularyConfig(kind="characters", floor=1))
+    pieces: list[str] = []
+    told = Telling(words, [], ("bcd", r"d\n"), pieces.append)
+    spoken, shown = words.encode("abcabcd"), []
+    for at in range(len(spoken)):
+        stopped = told.hear(0, spoken[: at + 1])
+        shown.append("".join(pieces))
+    assert stopped and shown == ["a", "a", "a", "abca", "abca", "abca", "abca"]
+    assert told.end(spoken) == "abca" == "".join(pieces)
+    short = Telling(words, [], ("bcd",), pieces.append)
+    assert short.end(words.encode("abc")) == "abc"  # begun, and never complete
+    assert Telling(words, words.encode("ab"), ("bcd",)).end(words.encode("cd")) == "cd"
+
+
+def test_of_several_stop_strings_the_first_in_the_text_counts():
+    assert before_stop("one two three", ["three", "two"]) == "one "
+    assert before_stop("one", ["two"]) == before_stop("one", []) == "one"
+    assert before_stop("abc", ["bc", "abc"]) == ""
+    assert [begun(text, ["aab", "c"]) for text in ("", "x", "xa", "xaa", "aaa", "xab")] == [
+        *(0, 0, 1, 2, 2, 0)
+    ]
+    assert begun("x\n", ["\n\nUser:"]) == 1
+    assert unescaped(r"\n\t\\n\x") == "\n\t\\n\\x"
+
+
+def test_a_run_proves_its_cache_and_explains_it(text, tmp_path):
+    run = trained(text, tmp_path, model={**MODEL, "place": "rotary", "groups": 1})
+    proofs = run.check_cache("the cat sat", "validation:1")
+    assert [proof.tokens for proof in proofs] == [11, 16] and all(p.holds for p in proofs)
+    (proof,) = run.check_cache()
+    assert proof.holds and proof.tokens == 32 and proof.name == "validation of lines.txt"
+    (told,) = run.explain_cache("the cat")
+    assert told.holds and told.words[:7] == tuple("the cat") and len(told.words) == 8
+    text.unlink()
+    (without,) = rg.load(run.folder.path, device="cpu").check_cache()
+    assert without.holds and without.name == "a text of regard's own"
+
+
+def test_a_figure_is_a_share_or_on_a_scale_of_its_own():
+    said = [
+        figure_words("test accuracy", 0.844),
+        figure_words("CIDEr-D on test", 0.524),
+        figure_words("BLEU on test", 41.02),
+        figure_words("perplexity", 4.4),
+        figure_words("CIDEr-D on test", -0.0123),
+        figure_words("test accuracy", 1.0),
+    ]
+    assert said == ["84.4%", "0.524", "41.02", "4.4", "-0.0123", "100.0%"]
+
+
+@pytest.fixture
+def typed(text, tmp_path, capsys, monkeypatch):
+    """What a command about a run, in the folder `run`, prints; and its code."""
+    trained(text, tmp_path, epochs=1, out=tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+
+    def call(*words: str) -> tuple[int, str, str]:
+        code = main(["predict", *words, "--device", "cpu"])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_the_command_asks_otherwise_than_the_run_was_told(typed):
+    code, out, _ = typed("run", "the cat", "--speaking.tokens", "5")
+    assert code == 0 and len(out) == len("the cat") + 5 + 1
+    whole = typed("run", "the cat")[1]
+    stop = whole[10:12]
+    code, out, _ = typed("run", "the cat", "--speaking.stop", stop, "no such string")
+    assert out == whole[: whole.index(stop, len("the cat"))] + "\n"
+    assert (
+        typed("run", "a", "--speaking.stop", r"\n", "--speaking.tokens", "31")[1].count("\n") == 1
+    )
+    for words, said in (
+        (["--speaking.tokens", "0"], "speaking: tokens=0: at least 1"),
+        (["--speaking.toknes", "3"], "did you mean --speaking.tokens?"),
+        (["--speaking.top-p", "much"], "--speaking.top-p: could not convert"),
+    ):
+        code, _, err = typed("run", "the cat", *words)
+        assert code == 2 and said in err and err.count("\n") == 1
+    assert "there is no run" in typed("nowhere", "the cat")[2]
+    assert typed("run", "y" * 5000, "--speaking.tokens", "1")[0] == 0
+    assert "predict what?" in typed("run")[2]
+
+
+def test_a_terminal_sees_the_text_as_it_comes_and_a_file_when_it_is_whole(
+    typed, capsys, monkeypatch
+):
+    whole = typed("run", "the cat")[1]
+    printed: list[tuple[str, bool]] = []
+
+    def spy(*words, end="\n", flush=False, **rest):
+        printed.append((f"{words[0]}{end}", flush))
+
+    monkeypatch.setattr("builtins.print", spy)
+    assert main(["predict", "run", "the cat", "--device", "cpu"]) == 0
+    assert printed == [(whole, False)]
+    printed.clear()
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert main(["predict", "run", "the cat", "--device", "cpu"]) == 0
+    assert "".join(piece for piece, _ in printed) == whole
+    assert len(printed) > 20 and all(flushed for _, flushed in printed)
+    printed.clear()
+    assert main(["predict", "run", "the cat", "--device", "cpu", "--json"]) == 0
+    assert len(printed) == 1
+
+
+def test_the_command_proves_and_its_code_says_whether(typed, monkeypatch):
+    code, out, _ = typed("run", "--check-cache")
+    assert code == 0 and "The cache changes nothing" in out and "\x1b" not in out
+    code, out, _ = typed("run", "the cat", "--explain-cache")
+    assert code == 0 and " 7 " in out and "# # # # # # # #" in out
+    code, out, _ = typed("run", "the cat", "a dog", "--check-cache", "--explain-cache", "--json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and [line["tokens"] for line in lines] == [7, 5, 7, 5]
+    append = KVCache.append
+
+    def spoilt(self, k, v, positions):
+        return append(self, k, 0.9 * v if positions.start else v, positions)
+
+    monkeypatch.setattr(KVCache, "append", spoilt)
+    code, out, _ = typed("run", "the cat", "--check-cache")
+    assert code == 1 and "The cache is WRONG" in out

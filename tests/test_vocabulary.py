@@ -7,6 +7,7 @@ import sys
 import time
 import unicodedata
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -231,6 +232,83 @@ def test_half_a_surrogate_pair_is_refused():
             fit_vocabulary(["ab\ud83d"], config)
 
 
+# Byte pairs with digits apart, and in lower case
+
+
+DIGITS = VocabularyConfig(kind="bytes", floor=1, size=330, digits=True)
+LOWER = VocabularyConfig(kind="bytes", floor=1, size=330, lower=True)
+NUMBERED = (*TEXTS, "Room 1212 or 1212 or 12 12 in 2012", "1212 and ROOM and Room and ROOM")
+APART, LOWERED, BOTH = (
+    fit_vocabulary(NUMBERED, config) for config in (DIGITS, LOWER, replace(DIGITS, lower=True))
+)
+
+
+@given(ANY_TEXT | st.text("a 1２½'\n") | st.sampled_from(NUMBERED))
+def test_with_digits_apart_every_text_comes_back_and_no_piece_joins_a_digit(text):
+    numbers = APART.encode(text)
+    assert APART.decode(numbers) == text and APART.encode_array(text).tolist() == numbers
+    for digit in "0123456789":
+        assert numbers.count(APART.encode(digit)[0]) == text.count(digit)
+
+
+def test_digits_are_apart_only_where_this_is_asked_for():
+    def pieces(vocabulary):
+        return [vocabulary.entry(number) for number in vocabulary.encode("12 2012")]
+
+    assert pieces(APART) == pieces(BOTH) == [*"12 2012"]
+    assert len(pieces(LOWERED)) < 7
+    assert not any(set(piece) & set(b"0123456789") and len(piece) > 1 for piece in APART.pieces)
+
+
+def test_spaces_before_a_digit_stay_together_as_they_were_learnt():
+    vocabulary = fit_vocabulary(["a  1  2  3"] * 3, replace(DIGITS, size=261))
+    assert [vocabulary.entry(number) for number in vocabulary.encode("a  1")] == ["a", "  ", "1"]
+
+
+@given(ANY_TEXT | st.text("aÅΣİẞ\u0307 ") | st.sampled_from(NUMBERED))
+def test_in_lower_case_every_text_comes_back_as_python_lowers_it(text):
+    for vocabulary in (LOWERED, BOTH):
+        numbers = vocabulary.encode(text)
+        assert vocabulary.decode(numbers) == text.lower()
+        assert vocabulary.encode(text.lower()) == numbers or text.lower().lower() != text.lower()
+        assert vocabulary.encode_array(text).tolist() == numbers
+
+
+def test_in_lower_case_the_pieces_are_those_of_the_lowered_texts():
+    plain = fit_vocabulary([text.lower() for text in NUMBERED], replace(LOWER, lower=False))
+    assert LOWERED.merges == plain.merges and plain != LOWERED
+    assert LOWERED.encode("ROOM") == plain.encode("room") != plain.encode("ROOM")
+
+
+@given(st.lists(st.sampled_from((*PARTS, "12", "DOG", " 3"))))
+def test_in_blocks_digits_and_lower_case_give_the_numbers_of_the_whole(parts):
+    text = "".join(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BLOCK", 3)
+        numbers = BOTH.encode(text)
+    assert numbers == BOTH._tokenizer.encode(text.lower()).ids
+
+
+@pytest.mark.parametrize("vocabulary", [APART, LOWERED, BOTH])
+def test_digits_and_lower_case_are_kept_with_the_vocabulary(vocabulary):
+    again = from_text(vocabulary.to_text())
+    assert again == vocabulary and hash(again) == hash(vocabulary)
+    assert (again.digits, again.lower) == (vocabulary.digits, vocabulary.lower)
+    assert again.encode("ROOM 1212") == vocabulary.encode("ROOM 1212")
+
+
+def test_a_vocabulary_from_before_there_were_digits_and_lower_case_is_the_same():
+    text = FITTED.to_text()
+    assert set(json.loads(text)) == {"kind", "specials", "merges"}
+    old = from_text(text)
+    assert not old.digits and not old.lower and old == FITTED
+
+
+def test_half_a_surrogate_pair_is_found_where_it_stands_in_the_text_that_was_given():
+    with pytest.raises(ValueError, match=r"sign 1 of the text, '\\ud83d', is no Unicode"):
+        LOWERED.encode("İ\ud83d")  # İ has two signs in lower case
+
+
 # Characters and bytes
 
 
@@ -432,6 +510,10 @@ def test_fitting_gives_the_same_on_every_machine(config):
             "a merge is there twice",
         ),
         (
+            {"kind": "bytes", "specials": ["padding", "start", "end"], "merges": [], "lower": 1},
+            "1 stands where bool should",
+        ),
+        (
             {"kind": "characters", "specials": ["padding", "start", "end"], "characters": "a"},
             "they begin with padding, start, end, unknown",
         ),
@@ -467,6 +549,10 @@ def test_a_damaged_vocabulary_is_a_sentence(text, words):
         ({"kind": "bytes", "size": 258}, "size=258: kind='bytes' needs at least 259"),
         ({"kind": "raw", "size": 258}, "size=258: kind='raw' needs at least 259"),
         ({"kind": "characters", "size": 4}, "size=4: kind='characters' needs at least 5"),
+        ({"digits": True}, "digits=True is for kind='bytes', and kind is 'words'"),
+        ({"lower": True}, "lower=True is for kind='bytes', and kind is 'words'"),
+        ({"kind": "characters", "lower": True}, "lower=True is for .* kind is 'characters'"),
+        ({"kind": "raw", "digits": True}, "digits=True is for .* kind is 'raw'"),
     ],
 )
 def test_contradictions_are_refused_by_the_names_of_their_fields(fields, words):

@@ -59,7 +59,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "predict": Command(
             "ask a run about files of yours",
             examples("predict"),
-            "regard.commands:predict",
+            "regard.commands:predict_for",
+            adapts=True,
         ),
         "look": Command(
             "where a run looked: by layer and head, as a page or a picture",
@@ -124,14 +125,17 @@ def dispatch(args: list[str]) -> int:
     elif name == "--version":
         print(f"regard {__version__}")
     elif name in COMMANDS:
-        call(name, COMMANDS[name], rest)
+        return call(name, COMMANDS[name], rest)
     else:
         raise UserError(unknown(name))
     return 0
 
 
-def call(name: str, command: Command, args: list[str]) -> None:
-    """Parse `args` by the signature of the command's function, and call it."""
+def call(name: str, command: Command, args: list[str]) -> int:
+    """Parse `args` by the signature of the command's function, call it, and return its code.
+
+    A command that says nothing was done; one that has found something wrong says 1.
+    """
     import tyro
 
     keep_freed_memory()
@@ -153,7 +157,7 @@ def call(name: str, command: Command, args: list[str]) -> None:
         raise
     except ValueError as contradiction:  # a configuration's own word on its fields
         raise UserError(str(contradiction)) from None
-    parsed()
+    return int(parsed() or 0)
 
 
 def unframed(text: str, name: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json as encoder
+import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from regard.errors import UserError
 from regard.tasks import TASKS, find
@@ -15,6 +17,7 @@ from regard.tasks.recipe import Recipe, choose_recipe, recipes
 if TYPE_CHECKING:
     from regard.tasks.run import Run
 
+T = TypeVar("T")
 Device = Literal["auto", "cpu", "cuda", "mps"]
 MOST = 8  # runs on one figure: so many colours can be told apart
 
@@ -107,7 +110,17 @@ def unchecked(kind: type[Any]) -> type[Any]:
     return type(kind.__name__, (kind,), {"__post_init__": lambda _: None, "__doc__": kind.__doc__})
 
 
-def with_default(function: Callable[..., None], name: str, value: Any) -> Callable[..., None]:
+def without(function: Callable[..., T], name: str) -> Callable[..., T]:
+    """The same function without one of its arguments, for tyro to read."""
+    import inspect
+
+    signature = inspect.signature(function)
+    left = [each for each in signature.parameters.values() if each.name != name]
+    vars(function)["__signature__"] = signature.replace(parameters=left)
+    return function
+
+
+def with_default(function: Callable[..., T], name: str, value: Any) -> Callable[..., T]:
     """The same function with a default for one of its arguments, for tyro to read."""
     import inspect
 
@@ -208,28 +221,101 @@ def compare_with_recipe(run: Run, got: float) -> None:
     name = run.folder.about().get("recipe")
     known = recipes(run.task.name)
     if name in known and known[name].about.expect:
+        from regard.tasks.session import figure_words
+
         about = known[name].about
+        told = partial(figure_words, about.figure)
+        away = got - about.expect
         print(
-            f"recipe {name} promises {about.expect:.1%}, give or take {about.spread:.1%}: "
-            f"this is {got - about.expect:+.1%}"
+            f"recipe {name} promises {told(about.expect)}, give or take {told(about.spread)}: "
+            f"this is {'+' * (away >= 0)}{told(away)}"
         )
 
 
-def predict(run: Path, *inputs: str, device: Device = "auto", json: bool = False) -> None:
-    """Ask a run.
+def predict_for(args: Sequence[str]) -> Callable[..., int]:
+    """The command `predict`, with the flags that say how the run in `args` answers."""
+    from tyro.conf import arg
 
-    Args:
-        run: folder of the run.
-        inputs: files, folders of files, or rows of the run's own data such as test:3.
-        device: where to run it.
-        json: print one JSON object a line.
-    """
-    from regard.tasks.run import load
+    def predict(
+        run: Path,
+        *inputs: str,
+        asking: Any = None,
+        device: Device = "auto",
+        json: bool = False,
+        check_cache: bool = False,
+        explain_cache: bool = False,
+    ) -> int:
+        """Ask a run.
 
-    if not inputs:
-        raise UserError(f"predict what? regard predict {run} FILE…, or a row such as test:0")
-    for answer in load(run, device=device).predict(*inputs):
-        print(encoder.dumps(answer.to_values(), ensure_ascii=False) if json else answer)
+        Args:
+            run: folder of the run.
+            inputs: files, folders of files, a text for a run that writes, or rows of the run's own
+                data such as test:3.
+            asking: how it answers, as the run was told unless said otherwise.
+            device: where to run it.
+            json: print one JSON object a line.
+            check_cache: prove on these texts that scores through the cache are those without.
+            explain_cache: show what one more token computes anew.
+        """
+        from regard.tasks.run import load
+
+        found = load(run, device=device)
+        wanted = [(found.check_cache, check_cache), (found.explain_cache, explain_cache)]
+        if check_cache or explain_cache:
+            proofs = [proof for prove, said in wanted if said for proof in prove(*inputs)]
+            return show_proofs(proofs, json)
+        if not inputs:
+            raise UserError(f"predict what? regard predict {run} FILE…, or a row such as test:0")
+        live = sys.stdout.isatty() and not json
+        changes = {} if asking is None else {found.task.asking: asking}
+        answers = found.predict(*inputs, show=tell if live else None, **changes)
+        for answer in () if live else answers:
+            print(encoder.dumps(answer.to_values(), ensure_ascii=False) if json else answer)
+        return 0
+
+    name, default = asked(args)
+    if default is None:
+        return without(predict, "asking")
+    fields = unchecked(type(default))
+    predict.__annotations__["asking"] = Annotated[fields, arg(name=name)]
+    return with_default(predict, "asking", fields(**vars(default)))
+
+
+def asked(args: Sequence[str]) -> tuple[str, Any]:
+    """How the run that is named in `args` answers, and what its configuration calls that."""
+    from regard.runs import RunFolder
+
+    words = (word for word in args if not word.startswith("-"))
+    # A word may be a text of any length, which only this way of asking takes calmly.
+    place = next((word for word in words if os.path.isfile(f"{word}/config.toml")), None)
+    if place is None:
+        return "", None
+    folder = RunFolder.open(Path(place))
+    task = folder.about().get("task")
+    if task not in TASKS:
+        return "", None  # which loading it tells
+    loaded = find(str(task)).load()
+    if not loaded.asking:
+        return "", None
+    return loaded.asking, getattr(folder.config(loaded.config), loaded.asking)
+
+
+def tell(piece: str) -> None:
+    """Show a piece of text at once."""
+    print(piece, end="", flush=True)
+
+
+def show_proofs(proofs: Sequence[Any], json: bool) -> int:
+    """Print each; the code is 1 if one does not hold."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    for proof in proofs:
+        if json:
+            print(encoder.dumps(proof.to_values(), ensure_ascii=False))
+        else:
+            console.print(proof.__rich__() if hasattr(proof, "__rich__") else str(proof))
+    return int(not all(proof.holds for proof in proofs))
 
 
 def look(run: Path, *inputs: str, out: Path | None = None, device: Device = "auto") -> None:

@@ -7,9 +7,11 @@ from tyro.conf import Positional
 
 from regard.data.caption_files import FLICKR8K_IMAGES
 from regard.data.catalogue import EMBEDDED, KNOWN, find, home, resolve
+from regard.data.corpus import CORPORA, find_corpus, read_named, texts_in
 from regard.data.fetch import PART, fetch
 from regard.data.images import SPLITS
 from regard.data.store import Kept, kept
+from regard.data.tokens import tokens_folder
 from regard.errors import UserError
 from regard.folders import cache_folder, data_folders
 
@@ -78,11 +80,14 @@ def show_sets() -> None:
     for name, captioned in CAPTIONED.items():
         where = place_of(name)
         table.add_row(*map(Text, (name, captioned.title, captioned.licence, where)))
+    for name, corpus in CORPORA.items():
+        table.add_row(*map(Text, (name, corpus.title, corpus.licence, place_of_text(name))))
     console = Console()
     console.print(table)
     console.print(
         "Your own: a folder with one sub-folder a class, or a csv with path and label; or images "
-        "beside captions.csv, with image and caption in each row."
+        "beside captions.csv, with image and caption in each row; or a text file, or a folder of "
+        "them."
     )
 
 
@@ -92,6 +97,17 @@ def place_of(name: str) -> str:
         return "embedded"
     path = resolve(name)
     return str(path) if path.exists() else f"not here: regard data fetch {name} says how"
+
+
+def place_of_text(name: str) -> str:
+    """Where a text is and how large, or how it comes to be here."""
+    if not CORPORA[name].places:
+        return "embedded"
+    folder = find_corpus(name)
+    if folder is None:
+        return f"not here: regard data fetch {name} says how"
+    size = sum(path.stat().st_size for path in texts_in(folder))
+    return f"{folder}, {size / 1e6:.1f} MB"
 
 
 def how_to_get(name: str) -> str:
@@ -119,8 +135,13 @@ def show_check(target: str) -> None:
 
 
 def show_fetch(name: str, mirror: str) -> None:
-    if name in EMBEDDED or (name in CAPTIONED and not CAPTIONED[name].address):
-        print(f"{name} comes with regard; there is nothing to fetch")
+    if name in CORPORA and CORPORA[name].places:
+        read_named(name)  # which says how it comes, if it is not here
+        print(f"{name} is here already, in {find_corpus(name)}")
+        return
+    if name in EMBEDDED or name in CORPORA or (name in CAPTIONED and not CAPTIONED[name].address):
+        whose = "Python" if name in CORPORA else "regard"
+        print(f"{name} comes with {whose}; there is nothing to fetch")
         return
     if name in CAPTIONED:
         raise UserError(f"{name} cannot be fetched: {how_to_get(name)}")
@@ -138,7 +159,8 @@ def show_clean(name: str, dry_run: bool) -> None:
     if name and name not in KNOWN:
         raise UserError(f"no download {name!r}; there are {', '.join(KNOWN)}")
     freed = 0
-    for thing in [*kept(), *features(), *unfinished(), *(downloaded(name) if name else ())]:
+    made = (*kept(), *features(), *texts(), *unfinished())
+    for thing in (*made, *(downloaded(name) if name else ())):
         print(f"{thing.bytes / 2**20:10.1f} MiB  {thing.path}")
         freed += thing.bytes
         if not dry_run:
@@ -156,6 +178,18 @@ def features() -> list[Kept]:
         for path in sorted((cache_folder() / "features").glob("*"))
         if path.is_file()
     ]
+
+
+def texts() -> list[Kept]:
+    """Texts as numbers, what an interrupted run left of them, and what Python says of itself."""
+    folders = sorted(tokens_folder().glob("*"))
+    found = [
+        Kept(folder, sum(path.stat().st_size for path in folder.iterdir() if path.is_file()))
+        for folder in folders
+        if folder.is_dir() and not folder.is_symlink()
+    ]
+    files = sorted((cache_folder() / "texts").glob("*"))
+    return found + [Kept(path, path.stat().st_size) for path in files if path.is_file()]
 
 
 def unfinished() -> list[Kept]:

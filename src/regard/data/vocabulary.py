@@ -59,6 +59,10 @@ class VocabularyConfig:
     """How often a word, a character or a pair of neighbours must occur to be given an entry."""
     size: int = 10_000
     """Most entries, the special ones included; the most frequent words or characters are kept."""
+    digits: bool = False
+    """Whether each digit stands alone, for byte pairs."""
+    lower: bool = False
+    """Whether byte pairs are fitted on, and texts cut after, lower-casing."""
 
     def __post_init__(self) -> None:
         check_kinds(self)
@@ -67,6 +71,9 @@ class VocabularyConfig:
         least = len(SPECIALS) + (BYTES if self.kind in ("bytes", "raw") else 2)
         if self.size < least:
             raise ValueError(f"size={self.size}: kind={self.kind!r} needs at least {least}")
+        asked = [name for name in ("digits", "lower") if getattr(self, name)]
+        if asked and self.kind != "bytes":
+            raise ValueError(f"{asked[0]}=True is for kind='bytes', and kind is {self.kind!r}")
 
 
 @runtime_checkable
@@ -113,7 +120,14 @@ def fit_vocabulary(
     if config.kind == "words":
         return fit_words(texts, floor=config.floor, size=config.size, extra=extra)
     if config.kind == "bytes":
-        return fit_byte_pairs(texts, floor=config.floor, size=config.size, extra=extra)
+        return fit_byte_pairs(
+            texts,
+            floor=config.floor,
+            size=config.size,
+            extra=extra,
+            digits=config.digits,
+            lower=config.lower,
+        )
     if config.kind == "characters":
         return fit_characters(texts, floor=config.floor, size=config.size, extra=extra)
     return fit_raw(texts, size=config.size, extra=extra)
@@ -129,7 +143,8 @@ def from_text(text: str) -> AnyVocabulary:
             return WordVocabulary(specials, all_of(str, kept["words"]))
         if kind == "bytes":
             merges = tuple((a, b) for a, b in (all_of(int, pair) for pair in kept["merges"]))
-            return BytePairVocabulary(specials, merges)
+            digits, lower = all_of(bool, (kept.get(name, False) for name in ("digits", "lower")))
+            return BytePairVocabulary(specials, merges, digits, lower)
         if kind == "characters":
             return CharacterVocabulary(specials, *all_of(str, [kept["characters"]]))
         if kind == "raw":
@@ -261,14 +276,20 @@ def join_neighbours(text: bytes, ranks: Mapping[tuple[bytes, bytes], int]) -> li
 
 
 def fit_byte_pairs(
-    texts: Iterable[str], *, floor: int, size: int, extra: Sequence[str] = ()
+    texts: Iterable[str],
+    *,
+    floor: int,
+    size: int,
+    extra: Sequence[str] = (),
+    digits: bool = False,
+    lower: bool = False,
 ) -> BytePairVocabulary:
     """All bytes, and then, again and again, the pair of neighbours that occurs most often."""
     from tokenizers import pre_tokenizers, trainers
 
     specials = (*SPECIALS, *extra)
     check_bytes_fit(size, specials)
-    learner = new_tokenizer({}, [])
+    learner = new_tokenizer({}, [], digits)
     trainer = trainers.BpeTrainer(
         vocab_size=size - len(specials),
         min_frequency=floor,
@@ -276,7 +297,7 @@ def fit_byte_pairs(
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
     # In blocks, as the library needs many times the room of what it is given at once.
-    blocks = (block for text in texts for block in in_blocks(valid_text(text)))
+    blocks = (block for text in texts for block in in_blocks(cased(valid_text(text), lower)))
     learner.train_from_iterator(blocks, trainer)
     back = {sign: bytes([byte]) for byte, sign in enumerate(signs_of_bytes())}
     numbers = {bytes([byte]): byte for byte in range(BYTES)}
@@ -285,7 +306,7 @@ def fit_byte_pairs(
         a, b = (b"".join(back[sign] for sign in piece) for piece in pair)
         merges.append((numbers[a], numbers[b]))
         numbers.setdefault(a + b, len(numbers))
-    return BytePairVocabulary(specials, tuple(merges))
+    return BytePairVocabulary(specials, tuple(merges), digits, lower)
 
 
 @dataclass(frozen=True)
@@ -293,10 +314,13 @@ class BytePairVocabulary(Entries):
     """The 256 bytes, and pieces made by joining two earlier ones; every text comes back exactly.
 
     A merge is two numbers of pieces, counted without the special entries: below 256 a byte, then
-    one more for each merge that made a new piece.
+    one more for each merge that made a new piece. With `digits`, a digit is joined to nothing; with
+    `lower`, what comes back is the text in lower case.
     """
 
     merges: tuple[tuple[int, int], ...]
+    digits: bool = False
+    lower: bool = False
 
     def __post_init__(self) -> None:
         check_specials(self.specials, SPECIALS)
@@ -323,7 +347,7 @@ class BytePairVocabulary(Entries):
 
     def encode(self, text: str) -> list[int]:
         tokenizer = self._tokenizer
-        blocks = in_blocks(valid_text(text))
+        blocks = in_blocks(cased(valid_text(text), self.lower))
         return [number for block in blocks for number in tokenizer.encode(block).ids]
 
     def encode_array(self, text: str) -> np.ndarray:
@@ -331,7 +355,7 @@ class BytePairVocabulary(Entries):
 
         # Block by block, as one of Python's own numbers takes the room of many of these.
         tokenizer, kind = self._tokenizer, number_kind(len(self))
-        blocks = in_blocks(valid_text(text))
+        blocks = in_blocks(cased(valid_text(text), self.lower))
         return np.concatenate([np.array(tokenizer.encode(block).ids, kind) for block in blocks])
 
     def decode(self, numbers: Iterable[int]) -> str:
@@ -350,7 +374,10 @@ class BytePairVocabulary(Entries):
         return self.pieces[number - len(self.specials)].decode("utf-8", errors="backslashreplace")
 
     def to_text(self) -> str:
-        return json.dumps({"kind": "bytes", "specials": self.specials, "merges": self.merges})
+        # What is not asked for is not said, so that texts of earlier versions stay the same.
+        asked = {name: True for name in ("digits", "lower") if getattr(self, name)}
+        kept = {"kind": "bytes", "specials": self.specials, "merges": self.merges, **asked}
+        return json.dumps(kept)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -359,16 +386,25 @@ class BytePairVocabulary(Entries):
         # The library counts from the first piece behind our special entries, and knows none of
         # them: a text that says "<start>" is spelt like any other.
         numbers = {piece: number for number, piece in enumerate(shown, len(self.specials))}
-        return new_tokenizer(numbers, [(shown[a], shown[b]) for a, b in self.merges])
+        merges = [(shown[a], shown[b]) for a, b in self.merges]
+        return new_tokenizer(numbers, merges, self.digits)
 
 
-def new_tokenizer(numbers: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:
-    """Byte pairs within words, each with the space before it."""
+def new_tokenizer(
+    numbers: dict[str, int], merges: list[tuple[str, str]], digits: bool = False
+) -> Tokenizer:
+    """Byte pairs within words, each with the space before it; perhaps with each digit apart."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     tokenizer = Tokenizer(models.BPE(vocab=numbers, merges=merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    by_words = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    apart = pre_tokenizers.Digits(individual_digits=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([apart, by_words]) if digits else by_words
     return tokenizer
+
+
+def cased(text: str, lower: bool) -> str:
+    return text.lower() if lower else text
 
 
 def in_blocks(text: str) -> Iterator[str]:

@@ -10,7 +10,8 @@ The command line calls the same functions.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from regard.tasks.report import (
     write_report,
 )
 from regard.tasks.session import Session
-from regard.tasks.task import Judged, Looked, Task, Trained
+from regard.tasks.task import Judged, Looked, Prove, Show, Task, Trained
 from regard.train.device import choose_device
 from regard.train.loop import put_weights
 
@@ -163,10 +164,51 @@ class Run:
         """One line an epoch."""
         return self.folder.metrics()
 
-    def predict(self, *inputs: Any) -> list[Any]:
-        """An answer to each input: a path, `test:3` of the run's own data, an image in memory."""
+    def predict(self, *inputs: Any, show: Show | None = None, **changes: Any) -> list[Any]:
+        """An answer to each input: a path, `test:3` of the run's own data, an image in memory.
+
+        `show` is called with each piece of text as it is written, a line's end after each answer.
+        `changes` are fields of the configuration that decide how answers are made, such as
+        `speaking={"tokens": 50}`.
+        """
+        trained = self.changed(changes)
+        opened = self.task.open(trained, inputs, lambda: self.data)
+        if show is not None and self.task.stream is not None:
+            return self.task.stream(trained, opened, show)
+        answers = self.task.predict(trained, opened)
+        if show is not None:
+            for answer in answers:
+                show(f"{answer}\n")
+        return answers
+
+    def changed(self, changes: Mapping[str, Any]) -> Trained[Any, Any]:
+        """The trained model, with other words on how it answers."""
+        said = dict(flattened(changes))
+        for name in said:
+            if not self.task.asking or name.split(".")[0] != self.task.asking:
+                may = f"only {self.task.asking}.…" if self.task.asking else "nothing"
+                raise UserError(f"{name} is settled: a run that is asked can change {may}")
+        return replace(self.trained, config=change(self.config, said))
+
+    def check_cache(self, *inputs: Any) -> list[Any]:
+        """Whether scores through the cache are those without: for texts, or for a window of data.
+
+        Each proof prints itself, and `holds` or does not.
+        """
+        return self.proven("check_cache", self.task.check_cache, inputs)
+
+    def explain_cache(self, *inputs: Any) -> list[Any]:
+        """Which entries of its map a text's next word computes anew, and what is kept for it."""
+        return self.proven("explain_cache", self.task.explain_cache, inputs)
+
+    def proven(
+        self, name: str, prove: Prove[Any, Any, Any] | None, inputs: Sequence[Any]
+    ) -> list[Any]:
+        if prove is None:
+            raise UserError(f"{self.folder.path} is a run of {self.task.name}: no {name} there")
         trained = self.trained
-        return self.task.predict(trained, self.task.open(trained, inputs, lambda: self.data))
+        opened = self.task.open(trained, inputs, lambda: self.data)
+        return prove(trained, opened, lambda: self.data)
 
     def evaluate(self, split: str | None = None, *, data: str | Path | None = None) -> Judged:
         """The final figures on a split, kept in the run: that held out, or `all` of other data."""

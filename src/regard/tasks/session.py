@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,7 +122,8 @@ class Session:
         if self.recipe is not None and self.recipe.about.expect:
             about = self.recipe.about
             self.say(
-                f"recipe {self.recipe.name}: {about.figure} {about.expect:.1%} is to be expected, "
+                f"recipe {self.recipe.name}: {about.figure} "
+                f"{figure_words(about.figure, about.expect)} is to be expected, "
                 f"in about {duration(about.minutes * 60)} on {about.hardware}"
             )
 
@@ -204,7 +206,8 @@ class Session:
             )
             held = f", {of.bytes / 1e9:.1f} GB" if of.bytes else ""
             self.say(
-                f"{epochs} epochs of {len(batches):,} batches: "
+                f"{epochs} {'epoch' if epochs == 1 else 'epochs'} of {len(batches):,} "
+                f"{'batch' if len(batches) == 1 else 'batches'}: "
                 f"about {duration(left * of.seconds)}{' more' * bool(self.done)}{held}"
                 f"{', steps recorded and replayed' * of.capture}{', compiled first' * of.compile}"
             )
@@ -290,6 +293,12 @@ class Session:
             f"{duration(at.seconds)} in all; the device waited {waited:.1%} of it for data; kept "
             f"are the weights after epoch {at.best_epoch + 1}"
         )
+
+
+def figure_words(name: str, value: float) -> str:
+    """A figure as people say it: a share in per cent, what is on a scale of its own plainly."""
+    plain = abs(value) > 1 or re.search("cider|bleu", name, re.IGNORECASE)
+    return f"{value:.4g}" if plain else f"{value:.1%}"
 
 
 def both(*reports: Report | None) -> Report:

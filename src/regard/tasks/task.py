@@ -70,6 +70,19 @@ class Judged(Protocol):
     def to_values(self) -> dict[str, Any]: ...
 
 
+@runtime_checkable
+class Proof(Protocol):
+    """Something shown to hold of a run, or not to; it prints as lines for a terminal."""
+
+    @property
+    def holds(self) -> bool: ...
+    def to_values(self) -> dict[str, Any]: ...
+
+
+Show = Callable[[str], object]  # what is done with a piece of text once it is known
+Prove = Callable[[Trained[C, F], Sequence[Any], Callable[[], D]], list[Any]]
+
+
 @dataclass(frozen=True)
 class Task(Generic[C, D, F]):
     """One task. Every part is a plain function, so that each can be read and tested alone."""
@@ -111,3 +124,12 @@ class Task(Generic[C, D, F]):
     """Where the model looked, for opened inputs."""
     views: Callable[[Trained[C, F], D, str, Any], list[Section]]
     """`(trained, data, split, judged)`: the sections of the report that are the task's own."""
+
+    asking: str = ""
+    """The part of the configuration that decides how answers are made: `predict` may change it."""
+    stream: Callable[[Trained[C, F], Sequence[Any], Show], list[Any]] | None = None
+    """What `predict` does, shown piece by piece as it is written, with a line's end after each."""
+    check_cache: Prove[C, F, D] | None = None
+    """For opened inputs, or none: whether scores through the cache are those without, a `Proof`."""
+    explain_cache: Prove[C, F, D] | None = None
+    """For opened inputs, or none: what one word more computes anew, a `Proof`."""

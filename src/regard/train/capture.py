@@ -20,7 +20,7 @@ from regard.train.device import is_out_of_memory
 from regard.train.step import Moved, Step
 
 WARM_UP = 2  # steps of a shape before it is recorded: libraries choose kernels in the first
-MOST = 16  # recordings; what comes in ever new shapes is not worth recording
+MOST = 128  # recordings; what comes in ever new shapes is not worth recording
 
 
 class Recording:

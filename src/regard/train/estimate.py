@@ -6,7 +6,7 @@ import copy
 import os
 import time
 from dataclasses import dataclass, replace
-from itertools import chain, count, islice
+from itertools import chain, count, islice, repeat
 from pathlib import Path
 
 import torch
@@ -14,6 +14,7 @@ from torch import nn
 
 from regard.errors import UserError
 from regard.runs import RunFolder
+from regard.train.capture import MOST
 from regard.train.config import TrainConfig
 from regard.train.device import resident_memory
 from regard.train.loop import Batches, Trainer, steps_of
@@ -24,6 +25,7 @@ WORTH = 1.05  # steps are recorded and replayed where that is so much faster
 # On an H200 a compiled ViT trains 1.2 to 1.5 times as fast (docs/results.md), and took 17 s to
 # compile: a run of so many seconds saves about twice that, or more.
 EARNS_COMPILING = 200.0
+EARNS_RECORDINGS = 10  # epochs
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,11 @@ def estimate(
     device = next(model.parameters()).device
     plain = timed(model, batches, objective, replace(config, capture="off"))
     fastest, capture = plain, False
-    if device.type == "cuda" and config.capture != "off":
+    # Batches of different shapes need a recording each, and each is earned back an epoch at a time.
+    few = shapes_of(batches) <= MOST and (
+        shapes_of(batches) == 1 or config.epochs > EARNS_RECORDINGS
+    )
+    if device.type == "cuda" and (config.capture == "on" or (config.capture == "auto" and few)):
         recorded = timed(model, batches, objective, replace(config, capture="on"))
         capture = config.capture == "on" or plain.seconds > WORTH * recorded.seconds
         fastest = recorded if capture else plain
@@ -87,6 +93,8 @@ def timed(model: nn.Module, batches: Batches, objective: Objective, config: Trai
     trial.model.train()
     times: list[float] = []
     source = chain.from_iterable(batches.epoch(number, 0) for number in count())
+    if shapes_of(batches) > 1:  # the same ones again, or none would come often enough to be played
+        source = chain.from_iterable(repeat(list(islice(source, config.accumulate))))
     for _ in range(STEPS.get(device.type, 4)):
         began = time.perf_counter()
         group = list(islice(source, config.accumulate))
@@ -103,3 +111,8 @@ def timed(model: nn.Module, batches: Batches, objective: Objective, config: Trai
         torch.cuda.reset_peak_memory_stats(device)
     fastest = min(times[1:] or times or [0.0])
     return Timed(fastest, trial.progress.items / max(1, len(times)), held)
+
+
+def shapes_of(batches: Batches) -> int:
+    """How many shapes batches come in: one, unless they know better."""
+    return getattr(batches, "shapes", 1)

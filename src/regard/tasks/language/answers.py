@@ -14,11 +14,16 @@ from zlib import crc32
 import torch
 
 from regard.data.images import SPLITS
+from regard.data.vocabulary import Vocabulary
 from regard.errors import UserError
 from regard.evaluate.generate import Rules, sample
 from regard.model.gpt import GPT
 from regard.tasks.language.data import Facts, LanguageData, part_of
 from regard.tasks.language.judging import Speaker
+from regard.tasks.task import Show
+
+BROKEN = "\ufffd"  # what stands for bytes that are no letter, or not yet
+ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Answer:
     name: str
     prompt: str
     text: str
-    score: float  # the log-probability of what was written
+    score: float  # the log-probability of all that was written, a stop string counted
 
     def __str__(self) -> str:
         return f"{self.prompt}{self.text}"
@@ -113,7 +118,17 @@ def predict(trained: Speaker, prompts: Sequence[Prompt]) -> list[Answer]:
     return [Answer(prompt.name, prompt.text, *spoken(trained, prompt)) for prompt in prompts]
 
 
-def spoken(trained: Speaker, prompt: Prompt) -> tuple[str, float]:
+def stream(trained: Speaker, prompts: Sequence[Prompt], show: Show) -> list[Answer]:
+    """The same, shown while it is written: what `predict` says, a line's end after each answer."""
+    answers = []
+    for prompt in prompts:
+        show(prompt.text)
+        answers.append(Answer(prompt.name, prompt.text, *spoken(trained, prompt, show)))
+        show("\n")
+    return answers
+
+
+def spoken(trained: Speaker, prompt: Prompt, show: Show | None = None) -> tuple[str, float]:
     """What the model writes after a prompt, and its log-probability.
 
     Of a prompt longer than half a window the model reads the end, and it writes no further than to
@@ -127,6 +142,7 @@ def spoken(trained: Speaker, prompt: Prompt) -> tuple[str, float]:
     never = [words.padding, words.start]
     if "unknown" in words.specials:
         never.append(words.special("unknown"))
+    told = Telling(words, tokens, how.stop, show)
     out = sample(
         model,
         1,
@@ -137,8 +153,84 @@ def spoken(trained: Speaker, prompt: Prompt) -> tuple[str, float]:
         top_k=how.top_k or None,
         top_p=how.top_p,
         generator=torch.Generator().manual_seed(crc32(prompt.text.encode("utf-8", "replace"))),
+        listen=told.hear if told.asked else None,
     )
-    # Cut together, or words would stand without the space between, and a letter of two bytes break.
-    before, whole = words.decode(tokens), words.decode([*tokens, *out.words[0]])
-    text = whole[len(before) :] if whole.startswith(before) else words.decode(out.words[0])
-    return text, out.scores[0]
+    return told.end(out.words[0]), out.scores[0]
+
+
+class Telling:
+    """A text while it is written: what of it can be shown already, and whether it has stopped.
+
+    A token may be less than a letter and a stop string may lie across several, so what could still
+    turn out otherwise waits: a letter that is not whole, and what a stop string may begin with.
+    """
+
+    def __init__(
+        self,
+        words: Vocabulary,
+        before: Sequence[int],
+        stops: Sequence[str] = (),
+        show: Show | None = None,
+    ) -> None:
+        self.words, self.before, self.show = words, list(before), show
+        self.prompt = words.decode(before)
+        self.stops = [unescaped(stop) for stop in stops]
+        self.shown = 0  # letters
+
+    @property
+    def asked(self) -> bool:
+        """Whether anybody needs to know before the end."""
+        return self.show is not None or bool(self.stops)
+
+    def hear(self, _: int, tokens: Sequence[int]) -> bool:
+        """One token more; whether a stop string is complete."""
+        text = self.text(tokens).rstrip(BROKEN)
+        kept = before_stop(text, self.stops)
+        stopped = len(kept) < len(text)
+        self.tell(kept if stopped else text[: len(text) - begun(text, self.stops)])
+        return stopped
+
+    def end(self, tokens: Sequence[int]) -> str:
+        """All that is said by the tokens, when there will be no more."""
+        text = before_stop(self.text(tokens), self.stops)
+        self.tell(text)
+        return text
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """What tokens say behind those before.
+
+        Read together, or words would stand without the space between, and a letter of two bytes
+        break.
+        """
+        whole = self.words.decode([*self.before, *tokens])
+        if whole.startswith(self.prompt):
+            return whole[len(self.prompt) :]
+        return self.words.decode(tokens)  # the prompt ended within a letter
+
+    def tell(self, text: str) -> None:
+        if self.show is not None and len(text) > self.shown:
+            self.show(text[self.shown :])
+            self.shown = len(text)
+
+
+def before_stop(text: str, stops: Sequence[str]) -> str:
+    """The text up to the first stop string, or all of it."""
+    return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=len(text))]
+
+
+def begun(text: str, stops: Sequence[str]) -> int:
+    """How many letters at the end of a text may be the beginning of a stop string."""
+    return max(
+        (
+            count
+            for stop in stops
+            for count in range(1, min(len(stop) - 1, len(text)) + 1)
+            if text.endswith(stop[:count])
+        ),
+        default=0,
+    )
+
+
+def unescaped(text: str) -> str:
+    """A string as it was meant: few terminals let a line break be typed, so `\\n` says it."""
+    return re.sub(r"\\([nt\\])", lambda found: ESCAPES[found[1]], text)

@@ -20,6 +20,8 @@ class SpeakingConfig:
     """Only so many of the likeliest tokens can be drawn; 0 is no rule."""
     top_p: float = 1.0
     """Only the likeliest tokens that together have this share can be drawn."""
+    stop: tuple[str, ...] = ()
+    """Strings before which a text ends; `\\n` and `\\t` in them are a line break and a tab."""
 
     def __post_init__(self) -> None:
         check_kinds(self)
@@ -31,6 +33,8 @@ class SpeakingConfig:
             raise ValueError(f"top_k={self.top_k}: it cannot be negative")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p={self.top_p}: a share lies in 0 < … ≤ 1")
+        if not all(self.stop):
+            raise ValueError(f"stop={self.stop} has an empty string, at which any text would end")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,8 @@ from regard.data.corpus import CORPORA
 from regard.errors import UserError
 from regard.model.config import GPTConfig
 from regard.model.gpt import GPT
-from regard.tasks.language.answers import opened, predict
+from regard.tasks.language.answers import opened, predict, stream
+from regard.tasks.language.cache_proof import check_cache, explain_cache
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.data import Facts, LanguageData, WindowBatches, read, read_other
 from regard.tasks.language.judging import Judgement, judge, summary
@@ -57,4 +58,8 @@ LANGUAGE: Task[LanguageConfig, LanguageData, Facts] = Task(
     predict=predict,
     look=look,
     views=views,
+    asking="speaking",
+    stream=stream,
+    check_cache=check_cache,
+    explain_cache=explain_cache,
 )

@@ -1,0 +1,314 @@
+"""Texts and their translations, line by line, in parts to learn from, to choose by and to test on.
+
+    pairs = read_pairs("numerals")      # or "multi30k", "own.tsv", "own/", "own.en,own.de"
+    pairs["train"].source[0], pairs["train"].target[0]
+
+What there is by name, which files of your own are read, and what is held out. `pair_files` reads
+the files themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from regard.data.catalogue import resolve
+from regard.data.images import SPLITS
+from regard.data.pair_files import (
+    LANGUAGE,
+    TABLE,
+    Read,
+    ending,
+    part_files,
+    read_aligned,
+    read_parts,
+    read_table,
+)
+from regard.errors import UserError, nearest
+from regard.folders import data_folders
+
+HELD = 1_000  # pairs held out for validation, at the most
+SIDES = ("source", "target")  # what languages are called where nobody says
+
+
+class Named(NamedTuple):
+    """What there is to say about parallel texts that have a name."""
+
+    title: str
+    licence: str
+    source: str
+    languages: tuple[str, str]
+    places: tuple[str, ...] = ()  # under each folder that is searched; none if they are embedded
+    files: str = ""  # what lies there
+
+
+PAIRS: Mapping[str, Named] = MappingProxyType(
+    {
+        "numerals": Named(
+            "23,000 numbers in digits and in English words, both ways",
+            "Apache-2.0",
+            "spelled by regard",
+            ("digits or words", "words or digits"),
+        ),
+        "multi30k": Named(
+            "31,000 captions of photographs in English and German",
+            "none stated; cite Elliott et al., 2016",
+            "https://github.com/multi30k/dataset",
+            ("en", "de"),
+            ("multi30k", "Multi30k", "multi30k/data/task1/raw"),  # the last of a clone
+            "train, val, test_2016_flickr and test_2017_flickr, each .en.gz and .de.gz,",
+        ),
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Texts and their translations: `target[n]` says what `source[n]` says."""
+
+    source: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.source) != len(self.target):
+            raise ValueError(
+                f"{len(self.source)} texts cannot have {len(self.target)} translations"
+            )
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def swapped(self) -> Pairs:
+        """The other way round."""
+        return Pairs(self.target, self.source)
+
+
+@dataclass(frozen=True, eq=False)
+class PairSet:
+    """Parallel texts: train, validation and test, perhaps further tests, and whose they are.
+
+    Where nobody held out a test, that part is empty. Pairs to choose by or to test on stay where
+    their authors put them even if training has them too, so that figures can be compared with
+    published ones; `shared` counts them.
+    """
+
+    name: str
+    languages: tuple[str, str]
+    parts: Mapping[str, Pairs]
+    licence: str = "your own"
+    origin: str = ""
+    skipped: tuple[str, ...] = ()  # a sentence for each pair that was left out
+    exact: bool = False  # whether nothing but the very text of a translation is right
+
+    def __post_init__(self) -> None:
+        if missing := [name for name in SPLITS if name not in self.parts]:
+            raise ValueError(f"{self.name} has no part {missing[0]}; it may be empty")
+
+    def __getitem__(self, part: str) -> Pairs:
+        if part not in self.parts:
+            raise ValueError(f"no part {part!r}; there are {', '.join(self.parts)}")
+        return self.parts[part]
+
+    def shared(self, part: str) -> int:
+        """How many pairs of a part are, letter for letter, among those to learn from."""
+        train = self["train"]
+        learnt = set(zip(train.source, train.target, strict=True))
+        held = self[part]
+        return sum(pair in learnt for pair in zip(held.source, held.target, strict=True))
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of everything a model could learn from, however it lies in files."""
+        text = hashlib.sha256()
+        for name in in_order(self.parts):
+            part = self.parts[name]
+            text.update(f"{name} {len(part)}\n".encode())
+            text.update(json.dumps([part.source, part.target]).encode())
+        return text.hexdigest()
+
+
+def read_pairs(name: str | Path, *, skip_bad: bool = False) -> PairSet:
+    """Parallel texts by their name, or your own by their path.
+
+    - `own.tsv`: a text, a tab and its translation in each line, and no line above to name them.
+    - `own/`: a folder with files such as train.en and train.de, or with train.tsv. The languages
+      are in the order of their letters. val, valid, validation or dev, and test, may lie there
+      too; test_2017.en with test_2017.de is one more test, of that name.
+    - `own.en,own.de`: two files that go line by line.
+
+    All may be packed by gzip. Without a part for validation, a tenth of the pairs to learn from is
+    held out, at most 1,000: those whose sources have the smallest SHA-256. It is the same tenth on
+    every machine and in whatever order the lines are, and a source that occurs several times, with
+    one translation or with many, is on one side only.
+
+    The first fault is a `UserError`. With `skip_bad`, a pair that is no use (an empty side, no
+    UTF-8, a column too many) is left out and named in `skipped`; what makes a whole file doubtful
+    is an error all the same.
+    """
+    if isinstance(name, str) and name in PAIRS:
+        return read_named(name, skip_bad)
+    path = resolve(name)
+    try:
+        if path.is_dir():
+            return read_folder(path, skip_bad)
+        if path.is_file():
+            return read_one(path, skip_bad)
+    except OSError as trouble:
+        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+    if "," in str(name):
+        return read_two([resolve(part.strip()) for part in str(name).split(",")], skip_bad)
+    named = not any(sign in str(name) for sign in "/\\.")
+    raise UserError(f"{path} is not there" + (f"; {nearest(str(name), PAIRS)}" if named else ""))
+
+
+def lasting_pairs(data: str) -> str:
+    """The same data, said so that it stays true in any folder: paths are made absolute."""
+    if data in PAIRS or os.path.exists(data):
+        return data if data in PAIRS else os.path.abspath(data)
+    files = [part.strip() for part in data.split(",")]
+    whole = len(files) > 1 and all(map(os.path.exists, files))
+    return ",".join(map(os.path.abspath, files)) if whole else data
+
+
+def find_pairs(name: str) -> Path | None:
+    """The first folder that holds the texts of a name; None for embedded ones."""
+    places = (folder / place for folder in data_folders() for place in PAIRS[name].places)
+    return next((place for place in places if any(place.glob("train.*"))), None)
+
+
+def read_named(name: str, skip_bad: bool) -> PairSet:
+    """Parallel texts that have a name, wherever they lie."""
+    if name == "numerals":
+        from regard.data.embedded.numerals import numerals
+
+        return numerals()
+    if folder := find_pairs(name):
+        return read_known(name, folder, skip_bad)
+    named = PAIRS[name]
+    home = data_folders()[0] / named.places[0]
+    raise UserError(
+        f"{name} is not on this machine: put {named.files} from {named.source} into {home}"
+    )
+
+
+def read_known(name: str, folder: Path, skip_bad: bool) -> PairSet:
+    """A folder that is known to hold the texts of a name."""
+    named = PAIRS[name]
+    reads = read_parts(folder, part_files(folder), named.languages)
+    found = from_reads(folder, named.languages, reads, skip_bad)
+    return replace(found, name=name, licence=named.licence, origin=named.source)
+
+
+# Files and folders
+
+
+def read_one(path: Path, skip_bad: bool) -> PairSet:
+    """One file with two columns."""
+    if ending(path) != TABLE:
+        raise UserError(
+            f"{path} is one file, and no .tsv: give a .tsv of two columns, two files with a comma "
+            "between (own.en,own.de), or a folder with train.en and train.de"
+        )
+    return from_reads(path, SIDES, {"train": read_table(path)}, skip_bad)
+
+
+def read_two(paths: list[Path], skip_bad: bool) -> PairSet:
+    """Two files that go line by line, whose endings tell the languages if they are any."""
+    if len(paths) != 2:
+        names = ", ".join(map(str, paths))
+        raise UserError(f"{len(paths)} files are given where two are expected: {names}")
+    for path in paths:
+        if not path.is_file():
+            raise UserError(f"{path} is {'a folder' if path.is_dir() else 'not there'}")
+    one, other = map(ending, paths)
+    told = one != other and all(map(LANGUAGE.fullmatch, (one, other)))
+    read = read_aligned(*paths)
+    found = from_reads(paths[0], (one, other) if told else SIDES, {"train": read}, skip_bad)
+    origin = ",".join(str(path.resolve()) for path in paths)
+    return replace(found, name=",".join(path.name for path in paths), origin=origin)
+
+
+def read_folder(folder: Path, skip_bad: bool) -> PairSet:
+    """A folder with two files for each part, or a table for each."""
+    files = part_files(folder)
+    languages = sorted(files.get("train", {}))
+    for name, named in PAIRS.items():
+        # By its path it is the same as by its name, whatever other languages lie there.
+        if folder.resolve().name in named.places and {*named.languages} <= {*languages}:
+            return read_known(name, folder, skip_bad)
+    if languages == [TABLE]:
+        reads = {part: read_table(found[TABLE]) for part, found in files.items() if TABLE in found}
+        return from_reads(folder, SIDES, reads, skip_bad)
+    if len(languages) != 2 or TABLE in languages:
+        names = ", ".join(sorted(file.name for file in files.get("train", {}).values()))
+        raise UserError(
+            f"{folder} has {names or 'no file'} for training, where "
+            "train.en and train.de, say, or train.tsv should be; two of several can be named with "
+            f"a comma between: {folder / 'train.en'},{folder / 'train.de'}"
+        )
+    one, other = languages
+    return from_reads(folder, (one, other), read_parts(folder, files, (one, other)), skip_bad)
+
+
+def from_reads(
+    path: Path, languages: tuple[str, str], reads: Mapping[str, Read], skip_bad: bool
+) -> PairSet:
+    """What was read, part by part; validation is held out where there is none."""
+    faults = [fault for part in in_order(reads) for fault in reads[part].faults]
+    if faults and not skip_bad:
+        more = f" (and {len(faults) - 1:,} more like this)" if len(faults) > 1 else ""
+        raise UserError(faults[0] + more)
+    parts = {part: Pairs(read.source, read.target) for part, read in reads.items()}
+    if empty := [part for part in in_order(parts) if not len(parts[part])]:
+        count = len(reads[empty[0]].faults)
+        raise UserError(f"{path}: no pair is left for {empty[0]}, as none of {count:,} is of use")
+    if "validation" not in parts:
+        if len(set(parts["train"].source)) < 2:
+            raise UserError(
+                f"{path} has one text only to learn from; at least two different ones are needed, "
+                "of which one is held out for validation"
+            )
+        parts["train"], parts["validation"] = held_out(parts["train"])
+    parts.setdefault("test", Pairs())
+    ordered = {part: parts[part] for part in in_order(parts)}
+    here = path.resolve()
+    return PairSet(here.name, languages, ordered, origin=str(here), skipped=tuple(faults))
+
+
+def held_out(pairs: Pairs) -> tuple[Pairs, Pairs]:
+    """All but a tenth of some pairs, and that tenth: whole texts in the order of their hashes.
+
+    A text that occurs too often to fit is passed over; if none fits, the rarest is held.
+    """
+    times = Counter(pairs.source)
+    order = sorted(times, key=lambda text: hashlib.sha256(text.encode()).digest())
+    room = min(HELD, len(pairs) // 10)
+    held: set[str] = set()
+    for text in order:
+        if times[text] <= room:
+            held.add(text)
+            room -= times[text]
+    held = held or {min(order, key=lambda text: times[text])}
+    rows = range(len(pairs))
+    return (
+        only(pairs, (row for row in rows if pairs.source[row] not in held)),
+        only(pairs, (row for row in rows if pairs.source[row] in held)),
+    )
+
+
+def only(pairs: Pairs, rows: Iterable[int]) -> Pairs:
+    rows = list(rows)
+    return Pairs(tuple(pairs.source[row] for row in rows), tuple(pairs.target[row] for row in rows))
+
+
+def in_order(parts: Iterable[str]) -> list[str]:
+    """Train, validation and test first, then others by name."""
+    return sorted(parts, key=lambda name: (SPLITS.index(name) if name in SPLITS else 3, name))

@@ -1,0 +1,423 @@
+"""Every pair of lines is in one part, with what belongs together kept together."""
+
+import gzip
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data import pairs as module
+from regard.data.pairs import (
+    PAIRS,
+    Pairs,
+    PairSet,
+    find_pairs,
+    held_out,
+    lasting_pairs,
+    read_pairs,
+)
+from regard.errors import UserError
+
+ENGLISH = [f"Dog {n} runs." for n in range(40)]
+GERMAN = [f"Hündchen {n} läuft — 犬 🐕." for n in range(40)]
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def lines(texts) -> str:
+    return "".join(f"{text}\n" for text in texts)
+
+
+def table(*rows) -> str:
+    return lines("\t".join(row) for row in rows)
+
+
+def rows_of(part: Pairs) -> list[tuple[str, str]]:
+    return list(zip(part.source, part.target, strict=True))
+
+
+def everything(pairs: PairSet) -> list[tuple[str, str]]:
+    return sorted(row for part in pairs.parts.values() for row in rows_of(part))
+
+
+BOTH = sorted(zip(ENGLISH, GERMAN, strict=True))
+
+
+# The three ways to give pairs of one's own
+
+
+@pytest.mark.parametrize("name", ["own.tsv", "own.tsv.gz"])
+def test_a_table_has_a_pair_in_each_line(tmp_path, name):
+    pairs = read_pairs(write(tmp_path / name, table(*BOTH)))
+    assert everything(pairs) == BOTH
+    assert [len(part) for part in pairs.parts.values()] == [36, 4, 0]
+    assert list(pairs.parts) == ["train", "validation", "test"]
+    assert pairs.languages == ("source", "target") and pairs.name == name
+    assert pairs.licence == "your own" and pairs.origin == str(tmp_path / name)
+    assert not pairs.skipped and not pairs.exact
+
+
+@pytest.mark.parametrize(
+    ("names", "languages"),
+    [
+        (("own.en", "own.de"), ("en", "de")),
+        (("own.de.gz", "own.en"), ("de", "en")),
+        (("own.pt-BR", "own.zh_Hans"), ("pt-BR", "zh_Hans")),
+        (("a.txt", "b.txt"), ("source", "target")),
+        (("a", "b"), ("source", "target")),
+        (("a.english", "b.de"), ("source", "target")),
+    ],
+)
+def test_two_files_go_line_by_line(tmp_path, names, languages):
+    one, other = (tmp_path / name for name in names)
+    write(one, lines(ENGLISH))
+    write(other, lines(GERMAN))
+    pairs = read_pairs(f"{one}, {other}")
+    assert everything(pairs) == BOTH and pairs.languages == languages
+    assert pairs.origin == f"{one},{other}"
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("held", ["val", "valid", "validation", "dev"])
+def test_a_folder_has_two_files_for_each_part(tmp_path, held, ending):
+    for part in ("train", held, "test", "test_2018"):
+        write(tmp_path / "own" / f"{part}.nl{ending}", lines(f"{part} nl {n}" for n in range(3)))
+        write(tmp_path / "own" / f"{part}.af{ending}", lines(f"{part} af {n}" for n in range(3)))
+    for name in ("README.md", "train.nl.bak", "test.lower.af", ".hidden", "Train"):
+        write(tmp_path / "own" / name, "none of this\n")
+    (tmp_path / "own" / "sub.af").mkdir()
+    pairs = read_pairs(tmp_path / "own")
+    assert pairs.languages == ("af", "nl") and pairs.name == "own"
+    assert list(pairs.parts) == ["train", "validation", "test", "test_2018"]
+    for part, stem in zip(pairs.parts, ("train", held, "test", "test_2018"), strict=True):
+        assert rows_of(pairs[part]) == [(f"{stem} af {n}", f"{stem} nl {n}") for n in range(3)]
+
+
+def test_a_folder_may_have_a_table_for_each_part(tmp_path):
+    write(tmp_path / "own" / "train.tsv", table(*BOTH))
+    write(tmp_path / "own" / "dev.tsv.gz", table(("a", "b")))
+    write(tmp_path / "own" / "dev.en", "not looked at\n")
+    pairs = read_pairs(tmp_path / "own")
+    assert rows_of(pairs["train"]) == BOTH and rows_of(pairs["validation"]) == [("a", "b")]
+    assert not len(pairs["test"])
+
+
+def test_a_name_is_looked_for_where_data_are(tmp_path, monkeypatch):
+    write(tmp_path / "data" / "mine" / "train.tsv", table(*BOTH))
+    write(tmp_path / "data" / "own.en", lines(ENGLISH))
+    write(tmp_path / "data" / "own.de", lines(GERMAN))
+    assert everything(read_pairs("mine")) == everything(read_pairs("own.en,own.de")) == BOTH
+
+
+def test_a_comma_in_the_name_of_a_file_is_no_comma_between_two(tmp_path):
+    assert everything(read_pairs(write(tmp_path / "a,b.tsv", table(*BOTH)))) == BOTH
+
+
+# What is forgiven
+
+
+def test_marks_of_editors_and_systems_are_no_text(tmp_path):
+    text = "\ufeffa\tb\r\n  c \t\u00a0d\u3000\r\ne\u2028e\x0be\x85e\tf"
+    pairs = read_pairs(write(tmp_path / "own.tsv", text))
+    assert everything(pairs) == [("a", "b"), ("c", "d"), ("e\u2028e\x0be\x85e", "f")]
+
+
+SENTENCE = st.text(st.characters(exclude_characters="\n\t\0", codec="utf-8"), min_size=1).filter(
+    lambda text: text.strip() == text and not text.startswith("\ufeff")
+)
+
+
+@given(st.lists(st.tuples(SENTENCE, SENTENCE), min_size=2, unique_by=lambda row: row[0]))
+def test_any_text_comes_back_in_whatever_files_it_lies(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("own")
+    one, other = zip(*rows, strict=True)
+    by_table = read_pairs(write(folder / "own.tsv.gz", "\ufeff" + table(*rows)))
+    ours, theirs = write(folder / "o.en", lines(one)), write(folder / "o.de", lines(other))
+    by_two = read_pairs(f"{ours},{theirs}")
+    assert everything(by_table) == sorted(rows) and by_table.digest == by_two.digest
+    assert len(by_table["validation"]) == max(1, len(rows) // 10)
+
+
+# What is held out
+
+
+def test_the_tenth_held_out_depends_on_no_order_and_no_luck(tmp_path):
+    first = read_pairs(write(tmp_path / "a.tsv", table(*BOTH)))
+    again = read_pairs(write(tmp_path / "b.tsv", table(*reversed(BOTH))))
+    assert sorted(rows_of(first["validation"])) == sorted(rows_of(again["validation"]))
+    by_hash = sorted(BOTH, key=lambda row: hashlib.sha256(row[0].encode()).digest())
+    assert sorted(rows_of(first["validation"])) == sorted(by_hash[:4])
+    assert rows_of(first["train"]) == [row for row in BOTH if row not in by_hash[:4]]
+
+
+@given(st.lists(st.sampled_from("abcdefghij"), min_size=2, max_size=200))
+def test_what_occurs_several_times_is_on_one_side_only(sources):
+    if len(set(sources)) == 1:
+        return
+    train, held = held_out(Pairs(tuple(sources), tuple(map(str, range(len(sources))))))
+    assert not {*train.source} & {*held.source} and len(train) and len(held)
+    assert sorted(train.target + held.target) == sorted(map(str, range(len(sources))))
+    rarest = min(map(sources.count, sources))
+    assert len(held) <= max(len(sources) // 10, rarest)
+
+
+def test_no_more_than_a_thousand_are_held_out():
+    texts = tuple(map(str, range(15_000)))
+    train, held = held_out(Pairs(texts, texts))
+    assert (len(train), len(held)) == (14_000, 1_000)
+
+
+def test_what_is_tested_and_was_learnt_is_counted_but_stays(tmp_path):
+    for part, rows in (("train", BOTH), ("val", [*BOTH[:3], ("x", "y")]), ("test", [BOTH[0]] * 2)):
+        write(tmp_path / "own" / f"{part}.tsv", table(*rows))
+    pairs = read_pairs(tmp_path / "own")
+    assert (pairs.shared("validation"), pairs.shared("test")) == (3, 2)
+    assert len(pairs["train"]) == 40 and len(pairs["validation"]) == 4
+
+
+# By name
+
+
+def multi30k(folder: Path, stems=("train", "val", "test_2016_flickr", "test_2017_flickr")) -> None:
+    for stem in stems:
+        for language in ("cs", "de", "en"):
+            write(folder / f"{stem}.{language}.gz", f"{stem} {language}\nzwei {language}\n")
+
+
+@pytest.mark.parametrize("place", PAIRS["multi30k"].places)
+def test_multi30k_is_english_to_german_with_its_two_tests(tmp_path, place):
+    multi30k(tmp_path / "data" / place)
+    pairs = read_pairs("multi30k")
+    assert find_pairs("multi30k") == tmp_path / "data" / place
+    assert pairs.languages == ("en", "de") and pairs.name == "multi30k"
+    assert pairs.origin == "https://github.com/multi30k/dataset" and "Elliott" in pairs.licence
+    assert {part: rows.source[0] for part, rows in pairs.parts.items()} == {
+        "train": "train en",
+        "validation": "val en",
+        "test": "test_2016_flickr en",
+        "test2017": "test_2017_flickr en",
+    }
+    assert pairs["test"].target[0] == "test_2016_flickr de"
+
+
+def test_by_its_path_multi30k_is_the_same_as_by_its_name(tmp_path):
+    multi30k(tmp_path / "elsewhere" / "multi30k")
+    multi30k(tmp_path / "data" / "Multi30k")
+    one, other = read_pairs(tmp_path / "elsewhere" / "multi30k"), read_pairs("multi30k")
+    assert (one.name, one.languages, one.digest) == ("multi30k", ("en", "de"), other.digest)
+
+
+def test_a_set_that_is_not_there_says_where_it_should_be(tmp_path):
+    with pytest.raises(UserError) as caught:
+        read_pairs("multi30k")
+    home = tmp_path / "data" / "multi30k"
+    assert str(caught.value).startswith("multi30k is not on this machine: put train, val,")
+    assert str(caught.value).endswith(f"https://github.com/multi30k/dataset into {home}")
+    assert find_pairs("numerals") is None
+
+
+@pytest.mark.data("multi30k")
+def test_the_real_multi30k_has_its_published_sizes(monkeypatch):
+    monkeypatch.undo()
+    pairs = read_pairs("multi30k")
+    sizes = {part: len(rows) for part, rows in pairs.parts.items()}
+    assert sizes == {"train": 29_000, "validation": 1_014, "test": 1_000, "test2017": 1_000}
+    assert not any(pairs.shared(part) for part in ("validation", "test", "test2017"))
+
+
+# What is refused
+
+
+def said(name, **options) -> str:
+    with pytest.raises(UserError) as caught:
+        read_pairs(name, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+BAD = {
+    "a\tb\nc\n": "line 2 has 1 column: there must be two",
+    "a\tb\nc\td\te\n": "line 2 has 3 columns: there must be two",
+    "a\tb\n\nc\td\n": "line 2 has 1 column",
+    "a\tb\n \td\n": "line 2 has an empty side: each text needs a translation",
+    "a\tb\nc\t\u3000\n": "line 2 has an empty side",
+    b"a\tb\nc\td\xfcd\n": "line 2 is not UTF-8: its byte 2, 0xfc, belongs to no character",
+    b"a\tb\n\xed\xa0\x80\td\n": "line 2 is not UTF-8: its byte 1, 0xed",
+}
+
+
+@pytest.mark.parametrize(("text", "words"), BAD.items(), ids=BAD.values())
+def test_a_bad_pair_is_named_by_its_line_or_left_out(tmp_path, text, words):
+    good = table(*BOTH).encode()
+    data = text.encode() if isinstance(text, str) else text
+    path = write(tmp_path / "own.tsv", data + good)
+    assert said(path).startswith(f"{path}, {words}")
+    pairs = read_pairs(path, skip_bad=True)
+    (sentence,) = pairs.skipped
+    assert sentence.startswith(f"{path}, {words}")
+    rest = data.count(b"\n") - 1
+    assert len(everything(pairs)) == 40 + rest and set(BOTH) < set(everything(pairs))
+
+
+def test_several_bad_pairs_are_counted(tmp_path):
+    path = write(tmp_path / "own.tsv", "a\n" * 1_500 + table(*BOTH))
+    assert said(path).endswith("(and 1,499 more like this)")
+    assert len(read_pairs(path, skip_bad=True).skipped) == 1_500
+    path = write(tmp_path / "none.tsv", "a\n" * 1_500)
+    words = "no pair is left for train, as none of 1,500 is of use"
+    assert said(path, skip_bad=True) == f"{path}: {words}"
+
+
+def test_an_empty_line_on_one_side_is_named_by_its_file(tmp_path):
+    one = write(tmp_path / "own.en", "a\nb\nc\n")
+    other = write(tmp_path / "own.de", "A\n\nC\n")
+    assert said(f"{one},{other}").startswith(f"{other}, line 2 has an empty side")
+    pairs = read_pairs(f"{one},{other}", skip_bad=True)
+    assert everything(pairs) == [("a", "A"), ("c", "C")] and len(pairs.skipped) == 1
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_files_that_do_not_go_together_are_refused(tmp_path, skip_bad):
+    one = write(tmp_path / "own.en", lines(ENGLISH * 30))
+    other = write(tmp_path / "own.de", lines(GERMAN))
+    assert said(f"{one},{other}", skip_bad=skip_bad) == (
+        f"{one} has 1,200 lines and {other} has 40: line n of one must be the translation of line "
+        "n of the other"
+    )
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_a_file_that_is_no_text_is_refused(tmp_path, skip_bad):
+    path = write(tmp_path / "own.tsv", "a\tb\nc\td\n".encode("utf-16"))
+    assert said(path, skip_bad=skip_bad).startswith(f"{path}, line 1 has a NUL byte: this is no")
+    path = write(tmp_path / "own.tsv", b"a\tb\nc\td\0\n")
+    assert said(path, skip_bad=skip_bad).startswith(f"{path}, line 2 has a NUL byte")
+    for data in (b"", b"\xef\xbb\xbf"):
+        path = write(tmp_path / "own.tsv", data)
+        assert said(path, skip_bad=skip_bad) == f"{path} is empty"
+    path = tmp_path / "own.tsv.gz"
+    path.write_bytes(gzip.compress(table(*BOTH).encode())[:-20])
+    assert said(path, skip_bad=skip_bad).startswith(f"{path} is damaged or cut short")
+
+
+@pytest.mark.parametrize("text", ["a\tb\n", "a\tb\na\tc\n"])
+def test_one_text_is_too_few(tmp_path, text):
+    path = write(tmp_path / "own.tsv", text)
+    assert said(path).startswith(f"{path} has one text only to learn from; at least two")
+
+
+def test_what_is_not_there_is_said(tmp_path):
+    there = write(tmp_path / "own.en", "a\n")
+    assert said(tmp_path / "own.tsv") == f"{tmp_path / 'own.tsv'} is not there"
+    assert said(f"{there},{tmp_path / 'own.de'}") == f"{tmp_path / 'own.de'} is not there"
+    assert said(f"{there},{tmp_path}") == f"{tmp_path} is a folder"
+    three = f"{there},{there},{there}"
+    assert said(three).startswith("3 files are given where two are expected: ")
+    assert said("multi3k") == "multi3k is not there; did you mean 'multi30k'?"
+    assert said("zzz") == "zzz is not there; there are numerals, multi30k"
+    assert said("x" * 5000).endswith("cannot be read: File name too long")
+
+
+def test_one_file_must_be_a_table(tmp_path):
+    path = write(tmp_path / "own.txt", "a\tb\n")
+    assert said(path).startswith(f"{path} is one file, and no .tsv: give a .tsv of two columns")
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ([], "has no file for training, where train.en and train.de, say"),
+        (["train.en"], "has train.en for training, where"),
+        (["train.txt", "val.txt"], "has train.txt for training, where"),
+        (
+            ["train.cs", "train.de", "train.en.gz"],
+            "has train.cs, train.de, train.en.gz for training, ",
+        ),
+        (["train.en", "train.tsv"], "has train.en, train.tsv for training, where"),
+        (["train.de", "train.en", "train.en.gz"], "has two files for train in en, train.en and t"),
+        (["train.de", "train.en", "val.en", "dev.en"], "has two files for validation in en, dev"),
+        (["train.de", "train.en", "val.en"], "has val.en, but nothing for validation that ends in"),
+    ],
+)
+def test_a_folder_in_doubt_is_a_sentence(tmp_path, names, words):
+    for name in names:
+        write(tmp_path / "own" / name, "a\nb\n")
+    (tmp_path / "own").mkdir(exist_ok=True)
+    assert said(tmp_path / "own").startswith(f"{tmp_path / 'own'} {words}")
+
+
+def test_multi30k_without_its_training_texts_is_a_sentence(tmp_path):
+    write(tmp_path / "data" / "multi30k" / "train.fr", "a\n")
+    folder = tmp_path / "data" / "multi30k"
+    assert said("multi30k") == f"{folder} has neither train.en nor train.de"
+
+
+# The values themselves
+
+
+def test_sides_are_equally_long_and_all_parts_are_there():
+    with pytest.raises(ValueError, match="2 texts cannot have 1 translations"):
+        Pairs(("a", "b"), ("c",))
+    with pytest.raises(ValueError, match="mine has no part validation; it may be empty"):
+        PairSet("mine", ("a", "b"), {"train": Pairs()})
+    pairs = PairSet("mine", ("a", "b"), {part: Pairs() for part in ("train", "validation", "test")})
+    with pytest.raises(ValueError, match="no part 'tset'; there are train, validation, test"):
+        pairs["tset"]
+
+
+def test_the_digest_tells_content_parts_and_direction_apart():
+    def digest(**parts) -> str:
+        empty = {"train": Pairs(), "validation": Pairs(), "test": Pairs()}
+        return PairSet("any", ("a", "b"), {**empty, **parts}).digest
+
+    some = Pairs(("a", "b"), ("c", "d"))
+    different = [
+        digest(),
+        digest(train=some),
+        digest(train=some.swapped()),
+        digest(test=some),
+        digest(train=Pairs(("a",), ("c",))),
+        digest(train=Pairs(("b", "a"), ("d", "c"))),
+        digest(train=some, test2017=some),
+        digest(train=some, test2018=some),
+    ]
+    assert len(set(different)) == len(different)
+    assert digest(train=some, b=some, a=Pairs()) == digest(a=Pairs(), b=some, train=some)
+
+
+def test_what_is_asked_for_stays_true_in_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "own.en", "a\n")
+    write(tmp_path / "own.de", "a\n")
+    write(tmp_path / "numerals", "a folder or file of that name changes nothing\n")
+    assert lasting_pairs("numerals") == "numerals"
+    assert lasting_pairs("own.en") == str(tmp_path / "own.en")
+    assert lasting_pairs("own.en, own.de") == f"{tmp_path / 'own.en'},{tmp_path / 'own.de'}"
+    assert lasting_pairs("own.en,none.de") == "own.en,none.de"
+    assert lasting_pairs("mine") == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path):
+    path = write(tmp_path / "own.tsv", table(*BOTH))
+    path.chmod(0)
+    assert said(path) == f"{path} cannot be read: Permission denied"
+
+
+def test_every_name_is_read_or_says_how_to_get_it():
+    assert set(PAIRS) == {"numerals", "multi30k"} and module.HELD == 1_000
+    assert len(read_pairs("numerals")["test"])
