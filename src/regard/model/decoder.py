@@ -31,7 +31,7 @@ from regard.attention import (
 from regard.attention.heads import Attention
 from regard.model.block import BlockCache, last_norm, stack
 from regard.model.config import DecoderConfig
-from regard.model.fixed import SLOTS, Fixed, Shape, lend
+from regard.model.fixed import PLACES, SLOTS, Fixed, Shape, lend
 from regard.model.lean import Growing, Memory, Prepared, can_be_lean, lean_step, prepare
 from regard.model.parts import TokenEmbed, initialise
 
@@ -330,11 +330,14 @@ class Writing:
             if cross is not None and cross.kept is not None:
                 context = (*cross.kept.k.shape[1:],)
         items, slots = self.items, SLOTS
+        ragged = isinstance(self.context_positions, Tensor)
         if self.device.type == "cuda":
             items = 1 << (items - 1).bit_length()
+            if context is not None and ragged:
+                places = -(-context[1] // PLACES) * PLACES
+                context = (context[0], places, context[2])
         while slots <= self.length:
             slots *= 2
-        ragged = isinstance(self.context_positions, Tensor)
         return Shape(
             items, self.texts, layers, groups, slots, width, context, ragged, kind, self.device
         )

@@ -38,7 +38,8 @@ from regard.model.lean import (
 )
 
 SLOTS = 64  # a recording reads so many, or a multiple
-KEPT = 8  # rooms that a model keeps for the next texts
+PLACES = 16  # by which contexts of different lengths are told apart
+KEPT = 16  # rooms that a model keeps for the next texts
 
 One = Callable[[Prepared, Int[Tensor, "r"], Memory], Float[Tensor, "r words"]]
 
@@ -143,15 +144,15 @@ class Fixed:
                 old.append(found)
             if self.seen is not None:
                 for kind, found in enumerate(kept(cache.cross)):
-                    new.append(self.seen[at, kind, : len(found)])
+                    new.append(self.seen[at, kind, : len(found), :, : found.shape[2]])
                     old.append(found)
         torch._foreach_copy_(new, old)
         self.next.zero_()
         self.next[: len(old[0])] = lengths
         if self.hidden is not None and isinstance(where, Tensor):
-            self.hidden.zero_()
-            items = len(kept(caches[0].cross)[0])
-            self.hidden[:items] = nowhere(where, self.hidden)
+            items, _, m, _ = kept(caches[0].cross)[0].shape
+            self.hidden.fill_(-torch.inf)
+            self.hidden[:items, ..., :m] = nowhere(where, self.hidden)
 
 
 class Slots:

@@ -97,6 +97,25 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
             "regard.tasks.language.config:LanguageConfig",
             "regard.tasks.language.task:LANGUAGE",
         ),
+        "translate": Entry(
+            "put sentences into another language: numbers into words, Multi30k, pairs of your own",
+            {
+                "train": (
+                    "regard train translate",
+                    "regard train translate --data own.en,own.de",
+                    "regard train translate --recipe multi30k --reverse",
+                ),
+                "evaluate": ("regard evaluate runs/translate-numerals-001",),
+                "predict": (
+                    "regard predict runs/translate-numerals-001 347512",
+                    "regard predict runs/translate-numerals-001 - < sentences.txt",
+                ),
+                "look": ("regard look runs/translate-numerals-001 347512 --out look.html",),
+                "compare": ("regard compare --task translate --data numerals --epochs 2 4 8",),
+            },
+            "regard.tasks.translate.config:TranslateConfig",
+            "regard.tasks.translate.task:TRANSLATE",
+        ),
     }
 )
 

@@ -1,0 +1,1 @@
+"""Translate sentences, line by line, and show which word read which."""

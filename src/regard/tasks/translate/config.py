@@ -1,0 +1,71 @@
+"""What a translation run is asked to do. No torch here: `--help` reads these fields."""
+
+from dataclasses import dataclass, field
+
+from regard.config import check_kinds
+from regard.data.vocabulary import VocabularyConfig
+from regard.model.config import Seq2SeqConfig
+from regard.train.config import TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingConfig:
+    """How translations are written once the model is trained."""
+
+    beams: int = 5
+    """Drafts followed at once; 1 takes the likeliest token each time."""
+    penalty: float = 1.0
+    """A draft's log-probability is divided by its length to this power; above 0, long ones gain."""
+    factor: float = 1.5
+    """A translation has at most this many times the tokens of its source, rounded up to 8s, …"""
+    more: int = 20
+    """… and so many more, its end counted."""
+    no_repeat: int = 0
+    """Length of a run of tokens that no translation has twice; 0 is no rule."""
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
+        if self.beams < 1:
+            raise ValueError(f"beams={self.beams}: at least 1")
+        if not self.factor >= 0:
+            raise ValueError(f"factor={self.factor}: it cannot be negative")
+        if self.more < 1:
+            raise ValueError(f"more={self.more}: a translation has room for at least 1")
+        if self.no_repeat < 0:
+            raise ValueError(f"no_repeat={self.no_repeat}: it cannot be negative")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateConfig:
+    """Everything that decides a run. Words and length of the model follow data and `longest`."""
+
+    data: str = "numerals"
+    """`numerals`, `multi30k`, a .tsv, two files such as own.en,own.de, or a folder with them."""
+    reverse: bool = False
+    """Translate the second language into the first."""
+    batch: int = 4096
+    """Tokens in a batch, both sides and padding counted, at the most."""
+    longest: int = 250
+    """Tokens of a sentence at the most; pairs with a longer one are not learnt."""
+    smoothing: float = 0.1
+    """Share of the target that is spread evenly over all tokens."""
+    skip_bad: bool = False
+    """Leave out pairs that are no use, and say which; else one stops the run."""
+    vocabulary: VocabularyConfig = field(default_factory=lambda: VocabularyConfig(kind="bytes"))
+    """What sentences of both languages are cut into."""
+    model: Seq2SeqConfig = field(default_factory=Seq2SeqConfig)
+    """The stack that reads and the stack that writes."""
+    writing: WritingConfig = field(default_factory=WritingConfig)
+    """How translations are written."""
+    train: TrainConfig = field(default_factory=TrainConfig)
+    """How it is trained."""
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
+        if not self.data:
+            raise ValueError("data is empty")
+        for name in ("batch", "longest"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: at least 1")
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing={self.smoothing}: a share lies in 0 ≤ … < 1")

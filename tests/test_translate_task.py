@@ -1,0 +1,469 @@
+"""A translator from a table of pairs to a report: it learns, translates, shows, and resumes."""
+
+import io
+import json
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+import regard as rg
+from regard.cli import main
+from regard.config import change
+from regard.data.pairs import Pairs, PairSet
+from regard.errors import UserError
+from regard.look.text_maps import alignment_maps
+from regard.model.seq2seq import Sentences
+from regard.tasks.recipe import choose_recipe, recipes
+from regard.tasks.task import Trained
+from regard.tasks.translate.config import TranslateConfig, WritingConfig
+from regard.tasks.translate.data import PairBatches, part_of, read
+from regard.tasks.translate.judging import (
+    EXACT,
+    Judgement,
+    deciding,
+    rules_of,
+    sentences,
+    summary,
+    translate,
+    write,
+)
+from regard.tasks.translate.learning import loss_of, measure, measured, sample
+from regard.tasks.translate.task import TRANSLATE
+from regard.tasks.translate.views import gallery, mapped, pieces, views
+
+CPU = torch.device("cpu")
+WORDS = {"one": "eins", "two": "zwei", "three": "drei", "four": "vier", "red": "rot", "ä": "e"}
+MODEL = {"width": 32, "layers": 1, "heads": 2, "place": "rotary", "dropout": 0.0}
+VOCABULARY = {"kind": "words", "floor": 1}
+TINY = {"batch": 128, "longest": 20, "smoothing": 0.0, "vocabulary": VOCABULARY, "model": MODEL}
+
+
+def sentence(draw: np.random.Generator) -> tuple[str, str]:
+    words = draw.choice(list(WORDS), draw.integers(1, 5))
+    return " ".join(words), " ".join(WORDS[word] for word in words)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory) -> Path:
+    """Word-by-word translations of one to four words."""
+    draw = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("pairs") / "pairs.tsv"
+    lines = ["\t".join(sentence(draw)) for _ in range(300)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(table, tmp_path_factory) -> rg.tasks.Run:
+    """One that has learnt them."""
+    return trained(table, tmp_path_factory.mktemp("runs"), epochs=14)
+
+
+def trained(table: Path | str, root: Path, **changes) -> rg.tasks.Run:
+    options = {"epochs": 1, "quiet": True, "report": False, "device": "cpu", **TINY, **changes}
+    options = {"root": root, "train.average": 0.0, "train.optimiser.rate": 3e-3, **options}
+    return rg.train("translate", data=table, **options)
+
+
+def configured(table: Path | str, **changes) -> TranslateConfig:
+    from regard.tasks.run import flattened
+
+    return change(TranslateConfig(), dict(flattened({**TINY, **changes, "data": str(table)})))
+
+
+# From end to end
+
+
+def test_pairs_are_learnt_and_judged(run):
+    judged = run.evaluate("validation")
+    values = judged.to_values()
+    assert next(iter(values)) == "BLEU" and judged.scores.figures[EXACT].value > 0.9
+    again = TRANSLATE.revive(json.loads(json.dumps(values)))
+    assert again.translations == judged.translations and again.to_values() == values
+    assert "BLEU" in summary(judged, "validation") and not judged.cut
+    assert run.held_out == "validation" and run.evaluate().to_values() == values
+    line = run.metrics[-1]
+    assert next(key for key in line if key.startswith("validation.")) == "validation.likelihood"
+    assert line["validation.likelihood"] == pytest.approx(math.exp(-line["validation.loss"]))
+    with pytest.raises(UserError, match="no pair in test: say --split validation"):
+        run.evaluate("test")
+    with pytest.raises(UserError, match="no split 'tset'; there are train, validation, test and"):
+        run.evaluate("tset")
+    with pytest.raises(ValueError, match="not the values of a judgement"):
+        TRANSLATE.revive({"scores": 3})
+
+
+def test_it_translates_texts_files_lines_and_its_own_data(run, tmp_path, monkeypatch):
+    (answer,) = run.predict("one red two")
+    assert str(answer) == answer.translation == "eins rot zwei"
+    values = answer.to_values()
+    assert values["source"] == "one red two" and values["translation"] == "eins rot zwei"
+    assert values["score"] == answer.score < 0 and "truth" not in values
+
+    path = tmp_path / "lines.txt"
+    path.write_bytes("\ufefftwo\r\n\r\n  \none red two".encode())
+    said = run.predict(path)
+    assert [str(each) for each in said] == ["zwei", "", "", "eins rot zwei"]
+    assert said[0].name == f"{path}, line 1" and said[0].source == "two"
+    assert said[3].score == pytest.approx(answer.score, abs=1e-4)  # whatever else is asked
+    assert [each.translation for each in run.predict(str(path), "four")][3:] == [
+        "eins rot zwei",
+        "vier",
+    ]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("four\nthree\n"))
+    assert [str(each) for each in run.predict("-")] == ["vier", "drei"]
+    (own,) = run.predict("validation:0")
+    pairs = run.data.pairs["validation"]
+    assert (
+        own.source == pairs.source[0] and own.truth == pairs.target[0] == own.to_values()["truth"]
+    )
+    assert run.predict("two\nthree")[1].translation == "drei"
+    assert str(replace(own, translation="a\nb")) == "a b"
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("validation:999", "validation:999: validation of pairs.tsv has the pairs 0 to 2"),
+        ("test:0", "no pair in test"),
+        ("test2017:0", "no split 'test2017'"),
+        ("one " * 21, "has 21 tokens, and this run reads at most 20: give a sentence a line"),
+        (Path("/nowhere/x.txt"), "x.txt cannot be read: no such file"),
+        ("one \ud800", "no Unicode"),
+    ],
+)
+def test_what_cannot_be_translated_is_said_in_a_sentence(run, asked, words):
+    if asked == "one \ud800":  # words are read for what they are; bytes must be writable
+        facts = replace(
+            run.facts, vocabulary=read(configured(run.config.data, **BYTES)).facts.vocabulary
+        )
+        with pytest.raises(UserError, match=words):
+            TRANSLATE.open(replace(run.trained, facts=facts), [asked], lambda: run.data)
+        return
+    with pytest.raises(UserError, match=words):
+        run.predict(asked)
+
+
+BYTES = {"vocabulary": {"kind": "bytes", "floor": 2, "size": 300}}
+
+
+def test_a_file_that_is_no_text_is_refused(run, tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"caf\xe9")
+    with pytest.raises(UserError, match="no UTF-8 text: byte 3"):
+        run.predict(path)
+
+
+def test_how_it_writes_may_be_said_when_it_is_asked(run):
+    shortest = run.predict("one red two", writing={"beams": 1, "factor": 0.0, "more": 1})
+    assert shortest[0].translation == "eins"
+
+
+def test_a_run_goes_on_bit_for_bit_where_it_was_stopped(table, tmp_path):
+    level = {"train.average": 0.9, "train.schedule": {"kind": "constant", "warmup": 0.0}}
+    level |= {"model.dropout": 0.1, "smoothing": 0.1}
+    whole = trained(table, tmp_path, out=tmp_path / "whole", epochs=3, **level)
+    trained(table, tmp_path, out=tmp_path / "part", epochs=1, **level)
+    options = {"resume": True, "epochs": 3, "quiet": True, "device": "cpu", "report": False}
+    again = rg.train("translate", out=tmp_path / "part", **options)
+    theirs = whole.model.state_dict()
+    for name, weight in again.model.state_dict().items():
+        assert torch.equal(weight, theirs[name]), name
+    assert [line["validation.loss"] for line in again.metrics] == [
+        line["validation.loss"] for line in whole.metrics
+    ]
+
+
+def test_the_commands_train_measure_ask_and_look(table, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = ["--model.width", "32", "--model.layers", "1", "--model.heads", "2"]
+    flags += ["--batch", "256", "--epochs", "1", "--device", "cpu", "--vocabulary.size", "300"]
+    assert main(["train", "translate", "--data", str(table), "--out", "run", *flags]) == 0
+    said = capsys.readouterr().out
+    assert "pairs to train on" in said and "padding is" in said
+    assert (tmp_path / "run" / "report.html").stat().st_size > 20_000
+    assert main(["evaluate", "run", "--split", "validation"]) == 0
+    assert "chrF" in capsys.readouterr().out
+    assert main(["predict", "run", "one red", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["source"] == "one red"
+    assert main(["look", "run", "one red two", "--out", "look.html"]) == 0
+    assert main(["look", "run", "one red two", "--out", "look.png"]) == 0
+    assert (tmp_path / "look.png").stat().st_size > 5_000
+    page = (tmp_path / "look.html").read_text(encoding="utf-8")
+    assert "where it looked" in page.lower() and "<script" in page
+
+
+def test_other_pairs_are_cut_as_the_run_cuts_its_own(run, tmp_path):
+    other = tmp_path / "other.tsv"
+    long = " ".join(["one"] * 25)
+    other.write_text(f"one two\teins zwei\nfive\tfünf\n{long}\t{long}\n", encoding="utf-8")
+    judged = run.evaluate(data=other)
+    assert judged.scores.count == 3 and judged.cut == 1 and judged.shared == 0
+    assert "1 of the sources were too long" in summary(judged, "all")
+    assert "eins zwei" in judged.translations
+
+
+# Data
+
+
+def test_what_there_is_is_said_and_long_pairs_are_left_out(tmp_path):
+    path = tmp_path / "some.tsv"
+    draw = np.random.default_rng(1)
+    lines = ["\t".join(sentence(draw)) for _ in range(80)]
+    long = " ".join(["one"] * 21)
+    path.write_text("\n".join([*lines, f"{long}\teins", f"eins\t{long}"]) + "\n", encoding="utf-8")
+    data = read(configured(path))
+    left = len(data.pairs["train"]) - len(data.train)
+    assert left == sum(len(t.split()) > 20 for s in data.pairs["train"].source for t in [s]) + sum(
+        len(t.split()) > 20 for t in data.pairs["train"].target
+    )
+    assert (
+        left
+        and f"not learnt are {left} of train, with a sentence of over 20 tokens" in data.words()
+    )
+    assert "source to target" in data.words() and "padding is" in data.words()
+    assert data.train.longer.max() <= 20
+    one = read(configured(path, longest=1))
+    assert one.train.longer.max() == 1
+    path.write_text(f"{long}\teins\n{long} one\teins\n", encoding="utf-8")
+    with pytest.raises(UserError, match="every one of 1 pairs of train has a sentence of over"):
+        read(configured(path))
+
+
+def test_the_other_direction_is_the_same_pairs_turned(table):
+    data, turned = read(configured(table)), read(configured(table, reverse=True))
+    assert turned.facts.languages == data.facts.languages[::-1]
+    assert turned.pairs["train"].source == data.pairs["train"].target
+    assert turned.facts.digest != data.facts.digest
+    assert len(part_of(data, "all")) == 300
+    again = TRANSLATE.read_other(configured(table, reverse=True), turned.facts, str(table))
+    assert again.pairs["train"].source == turned.pairs["train"].source and not again.own
+
+
+def test_the_model_has_the_words_of_the_data_and_room_for_the_longest(table):
+    config, data = configured(table), read(configured(table))
+    settled = TRANSLATE.settle(config, data)
+    assert settled.model.words == len(data.facts.words) and settled.model.length == 21
+    assert TRANSLATE.settle(settled, data) == settled
+    for name, wrong in (("words", 7), ("length", 9)):
+        with pytest.raises(UserError, match=f"leave model.{name} out"):
+            TRANSLATE.settle(change(config, {f"model.{name}": wrong}), data)
+
+
+def test_pairs_without_a_vocabulary_are_refused(table):
+    with pytest.raises(UserError, match=r"pairs\.tsv: no word occurs floor=1000 times"):
+        read(configured(table, vocabulary={"kind": "words", "floor": 1000}))
+
+
+@pytest.mark.parametrize("kind", ["bytes", "characters", "raw"])
+def test_any_vocabulary_will_do(table, tmp_path, kind):
+    vocabulary = {"kind": kind, "floor": 1, "size": 300}
+    run = trained(table, tmp_path, vocabulary=vocabulary, longest=60)
+    assert run.evaluate("validation").scores.count and run.predict("one red")
+    shown = pieces(run.facts, run.facts.words.encode("one red"))
+    assert "".join(shown) == "one red"
+
+
+# Learning
+
+
+@pytest.mark.parametrize("tied", [True, False], ids="tied={}".format)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_that_of_all_scores_without_padding(table, tied, smoothing):
+    config = configured(table)
+    data = read(config)
+    config = TRANSLATE.settle(change(config, {"model.tied": tied}), data)
+    model = TRANSLATE.build(config, data.facts)
+    padding = data.facts.words.padding
+    for batch in list(PairBatches(config, data, CPU).epoch(0, 0))[:3]:
+        ours = loss_of(model, batch, smoothing)
+        logits = model(Sentences(batch.source, batch.positions), batch.words)
+        b, n = batch.words.shape
+        wanted = torch.full((b * n,), padding).index_copy(0, batch.real, batch.targets)
+        right = F.cross_entropy(
+            logits.flatten(0, 1),
+            wanted,
+            ignore_index=padding,
+            reduction="sum",
+            label_smoothing=smoothing,
+        )
+        torch.testing.assert_close(ours, right)
+        gradients = zip(
+            torch.autograd.grad(ours, list(model.parameters())),
+            torch.autograd.grad(right, list(model.parameters())),
+            strict=True,
+        )
+        for one, other in gradients:
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_padding_changes_no_loss(table):
+    config = configured(table)
+    data = read(config)
+    model = TRANSLATE.build(TRANSLATE.settle(config, data), data.facts).double()
+    together = list(PairBatches(replace(config, batch=200), data, CPU).epoch(0, 0))
+    alone = list(PairBatches(replace(config, batch=1), data, CPU).epoch(0, 0))
+    assert any(batch.positions is not None for batch in together)
+    assert all(len(batch.source) == 1 for batch in alone)
+    with torch.no_grad():
+        sums = [sum(float(loss_of(model, batch)) for batch in some) for some in (together, alone)]
+    assert sums[0] == pytest.approx(sums[1])
+
+
+def test_measuring_takes_validation_and_as_much_of_training(table):
+    config, data = configured(table), read(configured(table))
+    parts = sample(data)
+    assert len(parts["validation"]) == len(parts["train"]) == len(data.validation)
+    assert measured(data) == sum(int(part.sizes[:, 1].sum()) for part in parts.values())
+    model = TRANSLATE.build(TRANSLATE.settle(config, data), data.facts)
+    with torch.no_grad():
+        figures = measure(config, data, CPU)(model)
+    assert list(figures)[:2] == ["validation.likelihood", "validation.loss"]
+    assert figures["validation.loss"] == pytest.approx(math.log(len(data.facts.words)), rel=0.5)
+
+
+# Writing
+
+
+def untrained(table: Path, **changes) -> Trained:
+    config = configured(table, **changes)
+    data = read(config)
+    config = TRANSLATE.settle(config, data)
+    return Trained(TRANSLATE.build(config, data.facts).eval(), config, data.facts, CPU)
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_translation_does_not_depend_on_its_neighbours(table, beams):
+    model = untrained(table, writing={"beams": beams})
+    draw = np.random.default_rng(2)
+    sources = [draw.integers(4, len(model.facts.words), n).tolist() for n in (3, 9, 1, 0, 8, 20)]
+    together = translate(model, sources)
+    assert together[3].numbers == () and together[3].text == ""
+    for source, said in zip(sources, together, strict=True):
+        (alone,) = translate(model, [source])
+        assert alone.numbers == said.numbers
+        assert alone.score == pytest.approx(said.score, abs=1e-4)
+
+
+def test_translations_have_a_limit_that_follows_their_source(table):
+    facts = untrained(table).facts
+    how = WritingConfig(factor=0.5, more=3)
+    assert [rules_of(facts, how, n).longest for n in (1, 8, 9, 20)] == [7, 7, 11, 15]
+    assert rules_of(facts, WritingConfig(factor=9.0), 20).longest == 21
+    assert {facts.words.padding, facts.words.start, facts.words.special("unknown")} == set(
+        rules_of(facts, how, 1).never
+    )
+
+
+def test_exact_sets_are_decided_by_exact_matches_and_lower_case_by_its_own_bleu(table):
+    model = untrained(table)
+    pairs = Pairs(("12", "one"), ("twelve", "1"))
+    exact = PairSet(
+        "n", ("a", "b"), dict.fromkeys(("train", "validation", "test"), pairs), exact=True
+    )
+    data = replace(read(configured(table)), pairs=exact)
+    judged = TRANSLATE.judge(model, data, "test")
+    assert judged.decides == EXACT and list(judged.ways) == ["digits to words", "words to digits"]
+    assert next(iter(judged.to_values())) == EXACT
+    assert "digits to words" in summary(judged, "test") and judged.shared == 2
+    assert "2 of the pairs are among those learnt" in summary(judged, "test")
+    assert Judgement.from_values(judged.to_values()).ways == judged.ways
+    own = read(configured(table))
+    assert deciding(model, own) == "BLEU"
+    lower = replace(model, config=configured(table, vocabulary={"kind": "bytes", "lower": True}))
+    assert deciding(lower, own) == "BLEU-lower"
+    shown = gallery(judged)
+    assert sum(map(len, shown.values())) == 2
+    sections = views(model, data, "test", judged)
+    assert sections[0]["view"] == "figures"
+    assert sections[0]["data"]["items"][0]["name"] == EXACT
+
+
+# Looking
+
+
+def test_a_row_of_the_map_is_that_of_the_word_it_wrote(run):
+    (asked,) = TRANSLATE.open(run.trained, ["one red two"], lambda: run.data)
+    (said,) = write(run.trained, [asked.tokens])
+    written, source, maps = mapped(run.trained, asked, said)
+    assert written == ["eins", " rot", " zwei", " <end>"]
+    assert source == ["one", " red", " two", " <end>"]
+    assert maps.shape[2:] == (4, 4)
+    np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-5)
+    # A row is where the model looked when it had written the words before, and no more.
+    start, numbers = run.facts.words.start, list(said.numbers)
+    read_from = sentences([asked.tokens], run.facts, CPU)
+    for at in range(4):
+        so_far = torch.tensor([[start, *numbers[:at]]])
+        newest = alignment_maps(run.model, read_from, so_far)[0, :, :, -1].numpy()
+        np.testing.assert_allclose(maps[:, :, at], newest, atol=1e-5)
+        assert at == 0 or not np.allclose(maps[:, :, at], maps[:, :, at - 1], atol=1e-3)
+    unfinished = replace(said, finished=False)
+    written, _, maps = mapped(run.trained, asked, unfinished)
+    assert written == ["eins", " rot", " zwei"] and maps.shape[2] == 3
+
+
+def test_one_picture_holds_one_sentence_and_a_page_many(run, tmp_path):
+    look = run.look("one red two", "two\n\nthree")
+    (section,) = look.looked.document["sections"]
+    assert [item["name"] for item in section["data"]["items"]] == ["one red two", "two", "three"]
+    assert section["data"]["items"][0]["asked"] == ["eins", " rot", " zwei", " <end>"]
+    with pytest.raises(UserError, match="holds one sentence, and 3 were given"):
+        look.write(tmp_path / "look.png")
+    assert look.write(tmp_path / "look.html").stat().st_size > 10_000
+    with pytest.raises(UserError, match="no sentence to look at"):
+        run.look("")
+    assert run.report("validation").stat().st_size > 20_000
+
+
+# Configuration and recipes
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "words"),
+    [
+        (WritingConfig, {"beams": 0}, "beams=0"),
+        (WritingConfig, {"factor": -1.0}, "factor=-1.0"),
+        (WritingConfig, {"more": 0}, "more=0"),
+        (WritingConfig, {"no_repeat": -1}, "no_repeat=-1"),
+        (TranslateConfig, {"data": ""}, "data is empty"),
+        (TranslateConfig, {"batch": 0}, "batch=0"),
+        (TranslateConfig, {"longest": 0}, "longest=0"),
+        (TranslateConfig, {"smoothing": 1.0}, "smoothing=1.0"),
+    ],
+)
+def test_contradicting_fields_are_named(kind, fields, words):
+    with pytest.raises(ValueError, match=words):
+        kind(**fields)
+
+
+def test_the_recipe_follows_the_data_and_2017_is_as_written():
+    assert choose_recipe("translate").name == "numerals"
+    assert choose_recipe("translate", data="multi30k").name == "multi30k"
+    assert choose_recipe("translate", data="own.tsv").name == "own"
+    model = recipes("translate")["multi30k"].config(TranslateConfig).model
+    assert (model.order, model.place, model.init) == ("post", "sinusoidal", "2017")
+    assert model.scaled and model.tied and model.feed_forward == "relu"
+
+
+@pytest.mark.data("multi30k")
+def test_multi30k_is_read_and_begun():
+    written = recipes("translate")["multi30k"].config(TranslateConfig)
+    data = read(written)
+    assert data.facts.pairs == (29_000, 1_014, 1_000) and len(part_of(data, "test2017")) == 1_000
+    for name in ("multi30k", "multi30k-modern"):
+        config = recipes("translate")[name].config(TranslateConfig)
+        assert (config.vocabulary, config.longest) == (written.vocabulary, written.longest)
+        config = TRANSLATE.settle(config, data)
+        model = TRANSLATE.build(config, data.facts)
+        batches = PairBatches(config, data, CPU)
+        for _, batch in zip(range(2), batches.epoch(0, 0), strict=False):
+            loss = loss_of(model, batch, config.smoothing)
+            loss.backward()
+            assert 5 < loss.item() / len(batch.targets) < 30
