@@ -9,7 +9,7 @@ import test_gpt
 import test_seq2seq
 from regard.attention import attend, watch
 from regard.model import GPT, Captioner, Decoder, Seq2Seq, Writing
-from regard.model.lean import can_be_lean
+from regard.model.lean import can_be_lean, product
 from test_captioner import EXACT, features
 from test_torch_oracles import padded
 
@@ -73,6 +73,7 @@ def test_lean_steps_are_those_of_the_blocks(size, kind, model):
 
 
 @EVERY_MODEL
+@torch.inference_mode()
 def test_a_prompt_goes_through_the_blocks_and_single_words_past_them(model, monkeypatch):
     made, passes = MODELS[model](), []
     read = made.read
@@ -149,6 +150,36 @@ def test_what_a_context_has_nowhere_is_not_read():
         torch.testing.assert_close(
             scores[True], model(seen, words, context_positions=where), **EXACT
         )
+
+
+@EVERY_MODEL
+def test_gradients_come_back_through_the_blocks(model):
+    made = MODELS[model]()
+    state = started(made)
+    made.step(torch.randint(made.config.words, (3, 2)), state)
+    made.step(torch.randint(made.config.words, (3, 1)), state).sum().backward()
+    assert all(weight.grad is not None for weight in made.decoder.parameters())
+
+
+@EVERY_MODEL
+@pytest.mark.parametrize("rows", [1, 3])
+def test_copies_of_weights_that_a_cpu_likes_compute_the_same(rows, model, monkeypatch):
+    """In float32, which alone is packed; the other tests are in float64."""
+    made = MODELS[model]().float()
+    table = made.embed.table.weight
+    if made.to_words is not None:
+        table = made.to_words.weight
+    x = torch.randn(rows, made.config.width)
+    for weight, bias in [
+        (table, None),
+        *((part.weight, part.bias) for part in made.decoder.modules() if type(part) is nn.Linear),
+    ]:
+        x = torch.randn(rows, weight.shape[1])
+        right = nn.functional.linear(x, weight, bias)
+        torch.testing.assert_close(product(weight, bias, rows)(x), right, rtol=1e-5, atol=1e-6)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "can_pack", lambda: False)
+            torch.testing.assert_close(product(weight, bias, rows)(x), right, rtol=1e-5, atol=1e-6)
 
 
 @EVERY_MODEL

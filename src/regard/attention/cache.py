@@ -92,15 +92,16 @@ class KVCache:
         """Whether a later append may change keys and values that were returned before."""
         return self._placed or (self.size is not None and self.keep is not None)
 
-    def allocate(self, k: Tensor, v: Tensor) -> None:
+    def allocate(self, k: Tensor, v: Tensor, *, clean: bool = True) -> None:
         """Make room for `size` keys and values like these, before a decoder is compiled."""
         if self.size is None:
             raise ValueError("a growing cache allocates nothing; give it a size")
-        self._store = Kept(
-            k.new_zeros(*k.shape[:-2], self.size + 1, k.shape[-1]),  # the last slot is for −1
-            v.new_zeros(*v.shape[:-2], self.size + 1, v.shape[-1]),
-            torch.full((self.size + 1,), -1, device=k.device),
+        room = torch.zeros if clean else torch.empty
+        k, v = (  # the last slot is for −1
+            room(*x.shape[:-2], self.size + 1, x.shape[-1], dtype=x.dtype, device=x.device)
+            for x in (k, v)
         )
+        self._store = Kept(k, v, torch.full((self.size + 1,), -1, device=k.device))
 
     def _grow(self, k: Tensor, v: Tensor, positions: Positions) -> Kept:
         if self.kept is None:  # a caller may move its tensor of positions on in place
@@ -138,7 +139,7 @@ class KVCache:
         if self._placed:
             raise ValueError("this cache was given positions as tensors: go on with tensors")
         if self._store is None:
-            self.allocate(k, v)
+            self.allocate(k, v, clean=False)  # only what is filled will be seen
         filled = self.kept.positions if self.kept is not None else range(0)
         start = _count(filled)
         if self.keep is None and positions.start != start:
@@ -153,10 +154,9 @@ class KVCache:
                 "give it a larger size"
                 + (", or a mask to evict by (keep=)" if self.keep is None else "")
             )
-        assert self._store is not None and isinstance(self._store.positions, Tensor)
+        assert self._store is not None
         self._store.k[..., start:stop, :] = k
         self._store.v[..., start:stop, :] = v
-        self._store.positions[..., start:stop] = locate(positions, k.device)
         return self._view(_joined(filled, positions, k.device))
 
     def _close_up(self, old: Kept) -> Positions:
@@ -182,6 +182,10 @@ class KVCache:
         assert self._store is not None
         store_k, store_v, store_pos = self._store
         assert isinstance(store_pos, Tensor)
+        if not self._placed and self.kept is not None:  # so far all came in ranges
+            count = _count(self.kept.positions)
+            store_pos[..., :count] = locate(self.kept.positions, store_pos.device)
+            store_k[..., count:, :], store_v[..., count:, :] = 0, 0  # all slots are seen from now
         if positions.ndim > store_pos.ndim:  # sequences go separate ways from here on
             store_pos = store_pos.expand(*positions.shape[:-1], -1).clone()
             self._store = Kept(store_k, store_v, store_pos)

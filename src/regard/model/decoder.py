@@ -155,7 +155,7 @@ class Decoder(nn.Module):
         n = words.shape[1]
         if lengths is not None:
             state.differ(lengths, n)
-        if state.lean and n == 1 and not (state.length == 0 and state.lengths is not None):
+        if n == 1 and self.skips(state):
             return self.one_more(words[:, 0], state)
         if state.fixed is not None:  # there is room for one word at a time
             return [self.one_more(column, state) for column in words.T][-1]
@@ -180,8 +180,9 @@ class Decoder(nn.Module):
                 self.score_one, words, state.length, record=words.device.type == "cuda"
             )
         else:
-            if state.prepared is None or len(words) != state.prepared[0]:
-                state.prepared = len(words), self.prepare(len(words))
+            alone = len(words) == 1
+            if state.prepared is None or alone != state.prepared[0]:
+                state.prepared = alone, self.prepare(len(words))
             memory = Growing(state.caches, state.length, state.context, state.context_positions)
             scores = self.score_one(state.prepared[1], words, memory)
         state.advance(1)
@@ -199,13 +200,19 @@ class Decoder(nn.Module):
         return prepare(self.decoder, self.norm, table.weight, rows)
 
     @staticmethod
+    def skips(state: Writing) -> bool:
+        """Whether a single word goes past the blocks: not where a gradient is to come back."""
+        first = state.length == 0 and state.lengths is not None
+        return state.lean and not first and not torch.is_grad_enabled()
+
+    @staticmethod
     def fixes(state: Writing) -> bool:
         """Whether keys and values are to lie at fixed addresses from here on.
 
-        On a GPU, once there are any; elsewhere if texts differ in length. Not where gradients are
-        wanted, nor where numbers are narrowed on the way, which a recording would do only once.
+        On a GPU, once there are any; elsewhere if texts differ in length. Not where numbers are
+        narrowed on the way, which a recording would do only once.
         """
-        if not state.length or torch.is_grad_enabled():
+        if not state.length:
             return False
         if state.device.type == "cuda":
             return not torch.is_autocast_enabled("cuda") and not torch.compiler.is_compiling()
@@ -226,7 +233,7 @@ class Writing:
         self.context: Tensor | None = None
         self.context_positions: Positions | None = None
         self.lean = lean  # whether single words may go past the blocks
-        self.prepared: tuple[int, Prepared] | None = None  # for so many texts
+        self.prepared: tuple[bool, Prepared] | None = None  # for a text alone, or for several
         self.fixed: Fixed | None = None  # in place of the caches, where a GPU is to play steps
         self.model: Decoder | None = None  # that which lent it
         self.length = 0  # of the longest text

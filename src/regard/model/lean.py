@@ -12,7 +12,7 @@ addresses (`regard.model.fixed`), which a GPU needs to play a step back.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -27,8 +27,6 @@ from regard.attention.positions import Rotary, rotate
 from regard.model.block import Block, BlockCache
 from regard.model.norm import LayerNorm, has_triton
 from regard.model.parts import FeedForward, StochasticDepth
-
-FEW = 16  # rows up to which a CPU is faster with wide weights lying, as (in, out)
 
 Apply = Callable[[Tensor], Tensor]
 Add = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -154,15 +152,14 @@ def prepare(
     `norm` is the one behind the stack, and words are scored by the rows of `table`.
     """
     copies: list[tuple[Tensor, Tensor]] = []
-    few = rows <= FEW and table.device.type == "cpu"
 
     def linear(*layers: nn.Linear) -> Apply:
         first, *more = layers
         if not more:
-            return product(first.weight, first.bias, lying=few)
+            return product(first.weight, first.bias, rows)
         weight = joined([each.weight for each in layers], copies)
         bias = None if first.bias is None else joined([each.bias for each in layers], copies)
-        return product(weight, bias, lying=few)
+        return product(weight, bias, rows)
 
     blocks = [block for block in decoder if isinstance(block, Block)]
     pre = blocks[0].order == "pre"
@@ -195,7 +192,7 @@ def prepare(
         first=norms[0].forward if pre else lambda x: x,
         blocks=[prepared(block) for block in blocks],
         rotary=place if isinstance(place, Rotary) else None,
-        score=scoring(table, copies, few=few),
+        score=scoring(table, copies, rows),
         copies=copies,
     )
 
@@ -235,12 +232,12 @@ def can_step(x: Tensor) -> bool:
 
 
 def scoring(
-    table: Float[Tensor, "words c"], copies: list[tuple[Tensor, Tensor]], *, few: bool
+    table: Float[Tensor, "words c"], copies: list[tuple[Tensor, Tensor]], rows: int
 ) -> Apply:
     """x ↦ x tableᵀ. On a GPU rows are added until 8 divides them, or the product takes thrice."""
     words = len(table)
     if not table.is_cuda or words % 8 == 0:
-        return product(table, None, lying=few)
+        return product(table, None, rows)
     padded = table.detach().new_zeros(words + -words % 8, table.shape[1])
     padded[:words] = table.detach()
     copies.append((padded[:words], table.detach()))
@@ -255,17 +252,37 @@ def joined(tensors: Sequence[Tensor], copies: list[tuple[Tensor, Tensor]]) -> Te
     return whole
 
 
-def product(weight: Float[Tensor, "o i"], bias: Float[Tensor, "o"] | None, *, lying: bool) -> Apply:
-    """x ↦ x weightᵀ + bias. With `lying`, a weight that widens is copied to (in, out).
+def product(weight: Float[Tensor, "o i"], bias: Float[Tensor, "o"] | None, rows: int) -> Apply:
+    """x ↦ x weightᵀ + bias, from a copy of the weight where a CPU is faster with one.
 
-    To few rows a CPU's library applies a wide weight twice as fast that way.
+    For one row a weight that widens lies as (in, out), which halves its time. For several rows it
+    is packed as oneDNN likes it, which halves it too: torch's own products of so few rows are
+    MKL's, and MKL packs the weight anew each time.
     """
-    if not lying or len(weight) < weight.shape[1]:
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+        return lambda x: F.linear(x, weight, bias)
+    if rows > 1 and can_pack():
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
+        apply = torch.ops.mkldnn._linear_pointwise
+        return lambda x: apply(x, packed, bias, "none", [], "")
+    if len(weight) < weight.shape[1]:
         return lambda x: F.linear(x, weight, bias)
     across = weight.detach().T.contiguous()
     if bias is None:
         return lambda x: x @ across
     return lambda x: torch.addmm(bias, x, across)
+
+
+@cache
+def can_pack() -> bool:
+    """Whether this torch has oneDNN, with its products of packed weights."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    try:
+        torch.ops.mkldnn._reorder_linear_weight, torch.ops.mkldnn._linear_pointwise  # noqa: B018
+    except AttributeError:
+        return False
+    return True
 
 
 def lean_step(prepared: Prepared, x: Float[Tensor, "r c"], memory: Memory) -> Float[Tensor, "r c"]:
