@@ -14,7 +14,6 @@ from regard.bench.captions import (
     MODELS,
     OURS,
     PADDING,
-    STATIC,
     TRANSFORMERS,
     Subject,
     check_words,
@@ -192,12 +191,10 @@ def test_a_captioner_without_a_twin_is_refused(config, words):
         check_captioner(config)
 
 
-def test_transformers_takes_part_in_two_ways_on_a_gpu_and_one_elsewhere():
+def test_transformers_takes_part_where_it_is_installed():
     ours = Captioner(TINY)
     assert set(writers(ours, None)) == {OURS}
     assert set(writers(ours, nn.Linear(2, 2))) == {OURS, TRANSFORMERS}
-    if torch.cuda.is_available():
-        assert set(writers(ours, nn.Linear(2, 2).cuda())) == {OURS, TRANSFORMERS, STATIC}
 
 
 def test_rates_are_printed_with_three_digits():

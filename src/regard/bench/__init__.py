@@ -12,6 +12,7 @@ BENCHES = {
     "training": "regard.bench.training",
     "captions": "regard.bench.captions",
     "decoding": "regard.bench.decoding",
+    "translation": "regard.bench.translation",
 }
 
 
