@@ -131,3 +131,12 @@ def in_a_plain_process() -> Callable[[str], str]:
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """A headless Chromium for the tests of a file."""
+    from browser import Browser
+
+    with Browser(tmp_path_factory.mktemp("chromium")) as running:
+        yield running

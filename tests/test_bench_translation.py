@@ -16,6 +16,7 @@ from regard.bench.translation import (
     THEIRS,
     Theirs,
     drawn,
+    evenly,
     pieces,
     their_loss,
     waste,
@@ -38,7 +39,14 @@ def test_every_pair_is_trained_on_once_a_turn(bucketed):
     tokens = drawn(300, 50)
     rows = np.concatenate(pieces(tokens, 32, bucketed=bucketed))
     assert sorted(rows) == list(range(300))
-    assert waste(tokens, 32, bucketed=True) < 0.15 < waste(tokens, 32, bucketed=False)
+    few = evenly(pieces(tokens, 8, bucketed=bucketed), 4)
+    assert len(few) == 4 and len(set(np.concatenate(few))) == sum(map(len, few))
+
+
+def test_bucketing_wastes_little():
+    tokens = drawn(4000, 50)
+    sorted_, in_order = (waste(tokens, pieces(tokens, 32, bucketed=how)) for how in (True, False))
+    assert sorted_ < 0.06 and in_order > 0.3
 
 
 def test_padding_changes_nothing_of_what_torch_computes():
@@ -60,7 +68,7 @@ def test_the_figures_are_kept(tmp_path, monkeypatch, capsys):
     assert "real tokens a second" in capsys.readouterr().out
     facts = json.loads((tmp_path / "bench-translation-cpu.json").read_text(encoding="utf-8"))
     assert facts["command"] == "regard bench translation --device cpu --quick"
-    assert facts["pairs"] == 20 and set(facts["rows"]) == {OURS, IN_ORDER, THEIRS}
+    assert facts["pairs"] == 80 and set(facts["rows"]) == {OURS, IN_ORDER, THEIRS}
     for row in facts["rows"].values():
         low, high = row["quartiles"]
         assert low <= row["tokens_per_second"] <= high

@@ -56,14 +56,6 @@ def item(number=0, words=None, maps=None, **changes):
 # In a browser
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    from browser import Browser
-
-    with Browser(tmp_path_factory.mktemp("chromium")) as running:
-        yield running
-
-
 @pytest.fixture
 def opened(browser, tmp_path):
     """Opens a page of these captions, and at the end demands that nothing went wrong in it."""

@@ -33,10 +33,11 @@ def texts(rows: int = B, n: int = N) -> Tensor:
     return torch.randint(W, (rows, n))
 
 
+LLAMA = {"place": "rotary", "tied": False, "norm": "rms", "feed_forward": "swiglu", "bias": False}
 KINDS = [
     {},
     {"order": "post", "init": "2017", "place": "sinusoidal", "scaled": True},
-    {"place": "rotary", "tied": False, "norm": "rms", "feed_forward": "swiglu", "bias": False},
+    LLAMA,
     {"place": "none", "groups": 1},
     {"mask": "causal & window(3)", "place": "rotary"},
 ]

@@ -13,7 +13,7 @@ from regard.config import build, to_values
 from regard.evaluate.generate import Generated, Rules, beam_search, greedy, sample
 from regard.model import GPT, MODELS, GPTConfig
 from strategies import chunkings, examples
-from test_captioner import EXACT
+from test_captioner import EXACT, LLAMA
 from test_generate import BEGIN, END, SHUT, STOPS, THEIRS, as_they_say
 from test_torch_oracles import scrambled
 
@@ -21,13 +21,7 @@ B, N, W, LENGTH = 3, 7, 11, 16  # texts, words of a text, vocabulary, places of 
 
 KINDS = {
     "gpt-2": {},
-    "llama": {
-        "place": "rotary",
-        "norm": "rms",
-        "feed_forward": "swiglu",
-        "bias": False,
-        "tied": False,
-    },
+    "llama": LLAMA,
     "grouped": {"place": "sinusoidal", "heads": 4, "groups": 2},
     "window": {"mask": "causal & window(3)"},
 }

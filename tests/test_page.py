@@ -352,14 +352,6 @@ def test_documents_need_no_torch():
 # In a browser
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    from browser import Browser
-
-    with Browser(tmp_path_factory.mktemp("chromium")) as running:
-        yield running
-
-
 @pytest.fixture
 def opened(browser, tmp_path):
     """Writes a document, opens it, and at the end demands that nothing went wrong in it."""

@@ -14,7 +14,7 @@ from regard.config import build, to_values
 from regard.evaluate.generate import Generated, Rules, beam_search, greedy, sample
 from regard.model import MODELS, Sentences, Seq2Seq, Seq2SeqConfig
 from strategies import chunkings, examples
-from test_captioner import EXACT
+from test_captioner import EXACT, LLAMA
 from test_generate import BEGIN, END, SHUT, STOPS, THEIRS, as_they_say
 from test_gpt import assert_says_much, their_texts
 from test_torch_oracles import DTYPES, Twins, future, padded, scrambled
@@ -32,13 +32,7 @@ AS_WRITTEN = {  # "Attention is all you need", but for its sizes
 KINDS = {
     "learned": {},
     "2017": AS_WRITTEN,
-    "llama": {
-        "place": "rotary",
-        "norm": "rms",
-        "feed_forward": "swiglu",
-        "bias": False,
-        "tied": False,
-    },
+    "llama": LLAMA,
     "grouped": {"place": "none", "groups": 1, "reading_layers": 3},
     "window": {"mask": "causal & window(3)"},
 }

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from regard.data.text import Text
+from regard.data.tokens import count_unknown
 from regard.evaluate import perplexity
 from regard.evaluate.bootstrap import Interval
 from regard.evaluate.perplexity import Foretelling, foretelling
@@ -67,10 +66,7 @@ def judge(trained: Speaker, data: LanguageData, split: str) -> Judgement:
         )
     size, words = sum(text.size for text in texts), sum(map(words_in, texts))
     figures = foretelling(losses, size=size, words=words, block=length)
-    words_known = trained.facts.words
-    unknown = 0.0
-    if "unknown" in words_known.specials:
-        unknown = float(np.mean(np.asarray(tokens) == words_known.special("unknown")))
+    unknown = count_unknown(tokens, trained.facts.words) / len(tokens)
     return Judgement(figures, length, stride, unknown)
 
 
