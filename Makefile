@@ -8,11 +8,12 @@ BIN := $(VENV)/bin
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 GPU_TESTS = $(shell grep -lE 'pytest\.mark\.cuda' tests/test_*.py)
 
-.PHONY: help demo test test-gpu faults format clean
+.PHONY: help demo test coverage test-gpu faults format clean
 
 help:
 	@echo "make demo      install the core into $(VENV) and run the tour on embedded data"
 	@echo "make test      install the test extra too; check format, lint and types; run all tests"
+	@echo "make coverage  the same tests, and which lines they reach"
 	@echo "make test-gpu  run the tests that need CUDA and record results/gpu-tests.json"
 	@echo "make faults    kill a training run at random moments, 20 times over, and compare bits"
 	@echo "make format    format the code and mend what the linter can"
@@ -26,6 +27,10 @@ test: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4
+
+# Tracing every line takes a third longer, so it is not part of every run.
+coverage: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 \
 		--cov=regard --cov-report=term:skip-covered
 

@@ -8,20 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.data.pair_batches import PairBatch, Picker, by_length, cut, in_tokens, padding
 from regard.data.pairs import Pairs, PairSet
 from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
 from regard.tasks.translate.config import TranslateConfig
-from regard.tasks.translate.data import (
-    Facts,
-    PairBatch,
-    PairBatches,
-    Picker,
-    TranslateData,
-    by_length,
-    cut,
-    in_tokens,
-    padding,
-)
+from regard.tasks.translate.data import Facts, PairBatches, TranslateData
 from regard.train.config import TrainConfig
 from strategies import examples
 

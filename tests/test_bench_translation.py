@@ -21,7 +21,7 @@ from regard.bench.translation import (
     their_loss,
     waste,
 )
-from regard.tasks.translate.data import Picker
+from regard.data.pair_batches import Picker
 from test_torch_oracles import scrambled
 
 TINY = replace(CONFIG, width=16, layers=1, heads=2, hidden=24, words=50, dropout=0.0)

@@ -154,7 +154,7 @@ def test_the_kernel_that_adds_and_normalises(norm, width, kind):
 @EVERY_MODEL
 def test_texts_outgrow_their_room(model, device, monkeypatch):
     monkeypatch.setattr(module, "SLOTS", 4)
-    monkeypatch.setattr("regard.model.decoder.SLOTS", 4)
+    monkeypatch.setattr("regard.model.writing.SLOTS", 4)
     made = MODELS[model](length=64).to(device)
     found, right = (written(made, device, lean=lean, steps=20) for lean in (True, False))
     for one, other in zip(found, right, strict=True):

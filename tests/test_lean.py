@@ -9,6 +9,7 @@ import test_gpt
 import test_seq2seq
 from regard.attention import attend, watch
 from regard.model import GPT, Captioner, Decoder, Seq2Seq, Writing
+from regard.model import lean as module
 from regard.model.lean import can_be_lean, product
 from test_captioner import EXACT, features
 from test_torch_oracles import padded

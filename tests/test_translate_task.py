@@ -33,9 +33,10 @@ from regard.tasks.translate.judging import (
     translate,
     write,
 )
-from regard.tasks.translate.learning import loss_of, measure, measured, sample
+from regard.tasks.translate.learning import measure, measured, sample
 from regard.tasks.translate.task import TRANSLATE
 from regard.tasks.translate.views import gallery, mapped, pieces, views
+from regard.train.pair_loss import pair_loss
 
 CPU = torch.device("cpu")
 WORDS = {"one": "eins", "two": "zwei", "three": "drei", "four": "vier", "red": "rot", "ä": "e"}
@@ -282,7 +283,7 @@ def test_the_loss_is_that_of_all_scores_without_padding(table, tied, smoothing):
     model = TRANSLATE.build(config, data.facts)
     padding = data.facts.words.padding
     for batch in list(PairBatches(config, data, CPU).epoch(0, 0))[:3]:
-        ours = loss_of(model, batch, smoothing)
+        ours = pair_loss(model, batch, smoothing)
         logits = model(Sentences(batch.source, batch.positions), batch.words)
         b, n = batch.words.shape
         wanted = torch.full((b * n,), padding).index_copy(0, batch.real, batch.targets)
@@ -312,7 +313,7 @@ def test_padding_changes_no_loss(table):
     assert any(batch.positions is not None for batch in together)
     assert all(len(batch.source) == 1 for batch in alone)
     with torch.no_grad():
-        sums = [sum(float(loss_of(model, batch)) for batch in some) for some in (together, alone)]
+        sums = [sum(float(pair_loss(model, batch)) for batch in some) for some in (together, alone)]
     assert sums[0] == pytest.approx(sums[1])
 
 
@@ -464,6 +465,6 @@ def test_multi30k_is_read_and_begun():
         model = TRANSLATE.build(config, data.facts)
         batches = PairBatches(config, data, CPU)
         for _, batch in zip(range(2), batches.epoch(0, 0), strict=False):
-            loss = loss_of(model, batch, config.smoothing)
+            loss = pair_loss(model, batch, config.smoothing)
             loss.backward()
             assert 5 < loss.item() / len(batch.targets) < 30

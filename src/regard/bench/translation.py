@@ -3,7 +3,7 @@
 Pairs of sentences go to both, of lengths as in Multi30k: 15 tokens a sentence on average,
 some of 50. `torch.nn.Transformer` gets them in the order they come in, a fixed number of pairs at a
 time, padded to the longest of the batch, with its masks, and scores all places against the whole
-vocabulary. Ours is `regard train translate`: pairs of like length together, real places scored
+vocabulary. Ours is as regard trains: pairs of like length together, real places scored
 alone, the vocabulary's loss in chunks. A third row is ours in the order they come in, so that one
 sees what comes from the batches and what from the rest. Padding is no work done: what is counted
 are the tokens of the sentences. All have the layers of 2017, one table of words and AdamW, and in
@@ -27,13 +27,13 @@ from torch.nn import functional as F
 from regard.attention import sinusoidal
 from regard.bench.measure import interleave
 from regard.bench.training import count
+from regard.data.pair_batches import Lines, PairBatch, Picker, Tokens, by_length, cut
 from regard.machine import machine
 from regard.model import Seq2Seq, Seq2SeqConfig
 from regard.model.parts import TokenEmbed
-from regard.tasks.translate.data import Lines, PairBatch, Picker, Tokens, by_length, cut
-from regard.tasks.translate.learning import loss_of
 from regard.train.config import OptimiserConfig
 from regard.train.optimiser import make_optimiser
+from regard.train.pair_loss import pair_loss
 
 PADDING, START, END = 0, 1, 2
 CONFIG = Seq2SeqConfig(
@@ -165,7 +165,7 @@ def contenders(
     def turn(who: str) -> Callable[[], None]:
         model = models[who].to(device).train()
         optimiser = make_optimiser(model, OptimiserConfig(rate=RATE))
-        loss_with = their_loss if who == THEIRS else loss_of
+        loss_with = their_loss if who == THEIRS else pair_loss
 
         def batches() -> Iterator[PairBatch]:
             for rows in chosen[who]:

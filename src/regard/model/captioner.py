@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from regard.attention import Positions, attend_fused
 from regard.attention.heads import Attention
 from regard.model.config import CaptionerConfig
-from regard.model.decoder import Decoder, Writing
+from regard.model.decoder import Decoder
 from regard.model.vit import ViT
+from regard.model.writing import Writing
 
 
 class Captioner(Decoder):

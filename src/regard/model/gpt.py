@@ -15,7 +15,8 @@ from torch import Tensor
 from regard.attention import Positions, attend_fused
 from regard.attention.heads import Attention
 from regard.model.config import GPTConfig
-from regard.model.decoder import Decoder, Writing
+from regard.model.decoder import Decoder
+from regard.model.writing import Writing
 
 
 class GPT(Decoder):

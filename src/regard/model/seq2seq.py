@@ -18,8 +18,9 @@ from regard.attention import Positions, attend_fused
 from regard.attention.heads import Attention
 from regard.model.block import last_norm, stack
 from regard.model.config import Seq2SeqConfig
-from regard.model.decoder import Decoder, Writing, place_inside
+from regard.model.decoder import Decoder, place_inside
 from regard.model.parts import initialise
+from regard.model.writing import Writing
 
 
 @dataclass(frozen=True, eq=False)

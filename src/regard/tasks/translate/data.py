@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Int64, Integer
-from torch import Tensor
 
 from regard.config import change
 from regard.data.images import SPLITS
+from regard.data.pair_batches import (
+    PairBatch,
+    Picker,
+    Tokens,
+    by_length,
+    cut,
+    in_tokens,
+    padding,
+)
 from regard.data.pairs import Pairs, PairSet, read_pairs
 from regard.data.vocabulary import Vocabulary, fit_vocabulary, from_text
 from regard.errors import UserError
@@ -165,88 +172,6 @@ def part_of(data: TranslateData, split: str) -> Pairs:
     return Pairs(source, tuple(text for part in chosen for text in part.target))
 
 
-# Tokens
-
-
-@dataclass(frozen=True, eq=False)
-class Lines:
-    """Sentences as numbers, one after the other, and where each begins."""
-
-    numbers: Integer[np.ndarray, "total"]
-    starts: Int64[np.ndarray, "lines_and_1"]
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    @property
-    def lengths(self) -> Int64[np.ndarray, "lines"]:
-        return np.diff(self.starts)
-
-    def only(self, kept: Integer[np.ndarray, "some"]) -> Lines:
-        """Some of the lines, by row."""
-        starts = np.concatenate(([0], self.lengths[kept].cumsum()))
-        within = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
-        first = np.repeat(self.starts[:-1][kept], np.diff(starts))
-        return Lines(self.numbers[first + within], starts)
-
-
-@dataclass(frozen=True, eq=False)
-class Tokens:
-    """Pairs as numbers: sources up to their end, targets from their start to their end."""
-
-    source: Lines
-    target: Lines
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    @property
-    def sizes(self) -> Int64[np.ndarray, "pairs sides"]:
-        """Of each pair, what the model reads of the source and of the target."""
-        # Of a target it never reads the end, which is there to be written.
-        return np.stack((self.source.lengths, self.target.lengths - 1), 1)
-
-    @property
-    def longer(self) -> Int64[np.ndarray, "pairs"]:
-        """Tokens of the longer side, neither start nor end counted."""
-        return self.sizes.max(1) - 1
-
-    def only(self, kept: np.ndarray) -> Tokens:
-        """Some of the pairs."""
-        rows = np.flatnonzero(kept) if kept.dtype == bool else kept
-        return Tokens(self.source.only(rows), self.target.only(rows))
-
-
-def in_tokens(pairs: Pairs, words: Vocabulary) -> Tokens:
-    """Every sentence cut into tokens."""
-    return Tokens(
-        lined([[*words.encode(text), words.end] for text in pairs.source]),
-        lined([[words.start, *words.encode(text), words.end] for text in pairs.target]),
-    )
-
-
-def lined(lines: Sequence[Sequence[int]]) -> Lines:
-    starts = np.cumsum([0, *map(len, lines)], dtype=np.int64)
-    numbers = np.fromiter((number for line in lines for number in line), np.int32, int(starts[-1]))
-    return Lines(numbers, starts)
-
-
-# Batches
-
-
-@dataclass(frozen=True)
-class PairBatch:
-    """Sources, what was written of their translations, and what comes next at each real place."""
-
-    source: Int64[Tensor, "b m"]
-    positions: Int64[Tensor, "b m"] | None  # −1 is padding; None where there is none
-    words: Int64[Tensor, "b n"]
-    real: Int64[Tensor, "t"]  # places of `words`, row after row, that are no padding
-    targets: Int64[Tensor, "t"]  # the word after each of those
-    seed: int = 0
-    generator: torch.Generator | None = None  # of a recorded step, which seeds it itself
-
-
 class PairBatches:
     """Training pairs in batches of about as many tokens, in an order that seed and epoch decide.
 
@@ -260,7 +185,8 @@ class PairBatches:
         self.tokens, self.device, self.seed = data.train, device, config.train.seed
         self.sizes = self.tokens.sizes
         self.starts = cut(self.sizes[by_length(self.sizes)], config.batch)
-        self.pick = Picker(self.tokens, data.facts.words.padding, device)
+        home = device if fits(self.tokens, device) else torch.device("cpu")
+        self.pick = Picker(self.tokens, data.facts.words.padding, device, home)
 
     @property
     def shapes(self) -> int:
@@ -283,85 +209,10 @@ class PairBatches:
             yield self.pick(there[some], self.sizes[order[some]], seeds[at])
 
 
-class Picker:
-    """Makes a batch of any rows: on the device where the tokens fit there, else on the host."""
-
-    def __init__(self, tokens: Tokens, padding: int, device: torch.device) -> None:
-        self.padding, self.device = padding, device
-        lines = (tokens.source, tokens.target)
-        self.home = device if fits(lines, device) else torch.device("cpu")
-        self.numbers = [torch.from_numpy(each.numbers).to(self.home) for each in lines]
-        self.firsts = [torch.from_numpy(each.starts[:-1]).to(self.home) for each in lines]
-        self.counts = torch.from_numpy(tokens.sizes.T.copy()).to(self.home)
-
-    def __call__(
-        self,
-        rows: Int64[Tensor, "b"],
-        sizes: Int64[np.ndarray, "b sides"],
-        seed: int = 0,
-    ) -> PairBatch:
-        """A batch of these rows; the host knows their sizes, and so asks the device nothing."""
-        (m, n), total = sizes.max(0).tolist(), int(sizes[:, 1].sum())
-        source, where = self.side(0, rows, m)
-        words, _ = self.side(1, rows, n)
-        counts = self.counts[1][rows]
-        # Of the t-th real place: how far its row's first place, or first word, is from t.
-        before = counts.cumsum(0) - counts
-        row = torch.arange(len(rows), device=self.home).repeat_interleave(counts, output_size=total)
-        t = torch.arange(total, device=self.home) - before[row]
-        targets = self.numbers[1][self.firsts[1][rows][row] + t + 1].long()
-        batch = (source, words, row * n + t, targets)
-        source, words, real, targets = (each.to(self.device, non_blocking=True) for each in batch)
-        positions = None
-        if int(sizes[:, 0].min()) < m:
-            positions = where.to(self.device, non_blocking=True)
-        return PairBatch(source, positions, words, real, targets, seed)
-
-    def side(
-        self, side: int, rows: Int64[Tensor, "b"], width: int
-    ) -> tuple[Int64[Tensor, "b width"], Int64[Tensor, "b width"]]:
-        """The words of some rows padded to a width, and where each is."""
-        within = torch.arange(width, device=self.home)
-        outside = within >= self.counts[side][rows][:, None]
-        place = within.expand(len(rows), -1).masked_fill(outside, 0)
-        words = self.numbers[side][self.firsts[side][rows][:, None] + place].long()
-        return words.masked_fill(outside, self.padding), place.masked_fill(outside, -1)
-
-
-def fits(lines: Sequence[Lines], device: torch.device) -> bool:
+def fits(tokens: Tokens, device: torch.device) -> bool:
     """Whether the sentences take little of the device's memory."""
     if device.type != "cuda":
         return True
+    lines = (tokens.source, tokens.target)
     held = sum(each.numbers.nbytes + 2 * each.starts.nbytes for each in lines)
     return held < torch.cuda.mem_get_info(device)[0] / SHARE
-
-
-def by_length(
-    sizes: Int64[np.ndarray, "pairs sides"], draw: np.random.Generator | None = None
-) -> Int64[np.ndarray, "pairs"]:
-    """Rows from short to long, those of equal sizes in an order that is drawn."""
-    ties = np.arange(len(sizes)) if draw is None else draw.permutation(len(sizes))
-    source, target = sizes.T
-    return np.lexsort((ties, target, source, sizes.max(1)))
-
-
-def cut(sizes: Int64[np.ndarray, "pairs sides"], batch: int) -> Int64[np.ndarray, "batches_and_1"]:
-    """Where batches begin and end: rows × (longest source + longest target) ≤ `batch`.
-
-    A pair that alone is larger is a batch by itself.
-    """
-    starts, first, m, n = [0], 0, 0, 0
-    for row, (source, target) in enumerate(sizes.tolist()):
-        m, n = max(m, source), max(n, target)
-        if row > first and (row + 1 - first) * (m + n) > batch:
-            starts.append(row)
-            first, m, n = row, source, target
-    return np.array([*starts, len(sizes)])
-
-
-def padding(
-    sizes: Int64[np.ndarray, "pairs sides"], starts: Int64[np.ndarray, "batches_and_1"]
-) -> float:
-    """The share of padding among the tokens of all batches."""
-    widths = np.maximum.reduceat(sizes, starts[:-1]).sum(1)
-    return 1 - float(sizes.sum() / (widths * np.diff(starts)).sum())

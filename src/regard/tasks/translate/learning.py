@@ -9,20 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.model.seq2seq import Sentences, Seq2Seq
+from regard.data.pair_batches import PairBatch, Picker, Tokens, by_length, cut
 from regard.tasks.translate.config import TranslateConfig
-from regard.tasks.translate.data import (
-    Facts,
-    PairBatch,
-    Picker,
-    Tokens,
-    TranslateData,
-    by_length,
-    cut,
-)
+from regard.tasks.translate.data import Facts, TranslateData
 from regard.train.loop import Measure
+from regard.train.pair_loss import pair_loss
 from regard.train.step import Objective
-from regard.train.vocabulary_loss import vocabulary_loss
 
 MEASURED = 1 << 16  # target tokens of validation, and of training, after each epoch
 AT_ONCE = 1 << 13  # tokens in a batch without gradients
@@ -33,20 +25,9 @@ def objective(config: TranslateConfig, facts: Facts) -> Objective:
     """Show the model sources and translations so far; sum its loss over the next words."""
 
     def of(model: nn.Module, batch: PairBatch) -> tuple[Tensor, int]:
-        return loss_of(model, batch, config.smoothing), len(batch.targets)
+        return pair_loss(model, batch, config.smoothing), len(batch.targets)
 
     return of
-
-
-def loss_of(model: nn.Module, batch: PairBatch, smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy summed over the words that are no padding; the others are never scored."""
-    assert isinstance(model, Seq2Seq)
-    source = Sentences(batch.source, batch.positions)
-    # No positions for what is written: its padding comes last, and nothing earlier reads it.
-    x = model.read(batch.words, model.encode(source), context_positions=model.where(source))
-    x = x.flatten(0, 1).index_select(0, batch.real)
-    scorer = model.embed.table if model.to_words is None else model.to_words
-    return vocabulary_loss(x, scorer.weight, batch.targets, smoothing=smoothing)
 
 
 def measure(config: TranslateConfig, data: TranslateData, device: torch.device) -> Measure:
@@ -60,7 +41,7 @@ def measure(config: TranslateConfig, data: TranslateData, device: torch.device) 
     def of(model: nn.Module) -> dict[str, float]:
         figures = {}
         for name, batches in parts.items():
-            total = sum(float(loss_of(model, batch)) for batch in batches)
+            total = sum(float(pair_loss(model, batch)) for batch in batches)
             loss = total / sum(len(batch.targets) for batch in batches)
             figures[f"{name}.{LIKELIHOOD}"] = math.exp(-loss)
             figures[f"{name}.loss"] = loss
