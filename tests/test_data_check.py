@@ -262,3 +262,22 @@ def test_a_bar_is_shown_only_after_a_while(capsys, monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE", -1.0)
     out, err = count()
     assert out == "" and "counting" in err
+
+
+def test_parallel_texts_are_listed_and_told_how_to_get(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    assert main(["data", "list"]) == 0
+    rows = {line.split()[1]: line for line in capsys.readouterr().out.splitlines() if "│" in line}
+    assert "embedded" in rows["numerals"]
+    assert "not here: regard data fetch multi30k says how" in rows["multi30k"]
+    assert main(["data", "fetch", "multi30k"]) == 2
+    assert "multi30k is not on this machine: put train, val" in capsys.readouterr().err
+    assert main(["data", "fetch", "numerals"]) == 0
+    assert "numerals comes with regard" in capsys.readouterr().out
+    home = tmp_path / "data" / "multi30k"
+    home.mkdir(parents=True)
+    for part in ("train", "val", "test_2016_flickr", "test_2017_flickr"):
+        for language in ("en", "de"):
+            (home / f"{part}.{language}").write_text(f"a {part}\n")
+    assert main(["data", "fetch", "multi30k"]) == 0
+    assert f"multi30k is here already, in {home}" in capsys.readouterr().out

@@ -10,6 +10,7 @@ from regard.data.catalogue import EMBEDDED, KNOWN, find, home, resolve
 from regard.data.corpus import CORPORA, find_corpus, read_named, texts_in
 from regard.data.fetch import PART, fetch
 from regard.data.images import SPLITS
+from regard.data.pairs import PAIRS, find_pairs, read_pairs
 from regard.data.store import Kept, kept
 from regard.data.tokens import tokens_folder
 from regard.errors import UserError
@@ -82,12 +83,14 @@ def show_sets() -> None:
         table.add_row(*map(Text, (name, captioned.title, captioned.licence, where)))
     for name, corpus in CORPORA.items():
         table.add_row(*map(Text, (name, corpus.title, corpus.licence, place_of_text(name))))
+    for name, pairs in PAIRS.items():
+        table.add_row(*map(Text, (name, pairs.title, pairs.licence, place_of_pairs(name))))
     console = Console()
     console.print(table)
     console.print(
         "Your own: a folder with one sub-folder a class, or a csv with path and label; or images "
         "beside captions.csv, with image and caption in each row; or a text file, or a folder of "
-        "them."
+        "them; or two texts that are aligned line by line, own.en,own.de, or a tsv of two columns."
     )
 
 
@@ -108,6 +111,14 @@ def place_of_text(name: str) -> str:
         return f"not here: regard data fetch {name} says how"
     size = sum(path.stat().st_size for path in texts_in(folder))
     return f"{folder}, {size / 1e6:.1f} MB"
+
+
+def place_of_pairs(name: str) -> str:
+    """Where parallel texts are, or how they come to be here."""
+    if not PAIRS[name].places:
+        return "embedded"
+    found = find_pairs(name)
+    return f"not here: regard data fetch {name} says how" if found is None else str(found)
 
 
 def how_to_get(name: str) -> str:
@@ -135,11 +146,16 @@ def show_check(target: str) -> None:
 
 
 def show_fetch(name: str, mirror: str) -> None:
+    if name in PAIRS and PAIRS[name].places:
+        read_pairs(name)  # which says how they come, if they are not here
+        print(f"{name} is here already, in {find_pairs(name)}")
+        return
     if name in CORPORA and CORPORA[name].places:
         read_named(name)  # which says how it comes, if it is not here
         print(f"{name} is here already, in {find_corpus(name)}")
         return
-    if name in EMBEDDED or name in CORPORA or (name in CAPTIONED and not CAPTIONED[name].address):
+    made = name in CAPTIONED and not CAPTIONED[name].address
+    if made or name in EMBEDDED or name in CORPORA or name in PAIRS:
         whose = "Python" if name in CORPORA else "regard"
         print(f"{name} comes with {whose}; there is nothing to fetch")
         return

@@ -149,3 +149,14 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path} is damaged or cut short ({damage})") from None
     except OSError as trouble:
         raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+
+
+def text_of(path: Path) -> str:
+    """A whole file, or a sentence about what is wrong with it."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except OSError as trouble:
+        reason = (trouble.strerror or str(trouble)).lower()
+        raise UserError(f"{path} cannot be read: {reason}") from None
+    except UnicodeDecodeError as trouble:
+        raise UserError(f"{path} is no UTF-8 text: byte {trouble.start} is not") from None

@@ -205,7 +205,11 @@ class Run:
         self, name: str, prove: Prove[Any, Any, Any] | None, inputs: Sequence[Any]
     ) -> list[Any]:
         if prove is None:
-            raise UserError(f"{self.folder.path} is a run of {self.task.name}: no {name} there")
+            option = f"--{name.replace('_', '-')}"
+            raise UserError(
+                f"{option} is for language models, and {self.folder.path} is a run of "
+                f"{self.task.name}"
+            )
         trained = self.trained
         opened = self.task.open(trained, inputs, lambda: self.data)
         return prove(trained, opened, lambda: self.data)

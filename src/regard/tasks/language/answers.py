@@ -14,6 +14,7 @@ from zlib import crc32
 import torch
 
 from regard.data.images import SPLITS
+from regard.data.text import text_of
 from regard.data.vocabulary import Vocabulary
 from regard.errors import UserError
 from regard.evaluate.generate import Rules, sample
@@ -101,16 +102,6 @@ def windows_in(tokens: Sized, length: int) -> int:
 
 def prompt_of(facts: Facts, name: str, text: str) -> Prompt:
     return Prompt(name, text, tuple(facts.words.encode(text)))
-
-
-def text_of(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8")
-    except OSError as trouble:
-        reason = (trouble.strerror or str(trouble)).lower()
-        raise UserError(f"{path} cannot be read: {reason}") from None
-    except UnicodeDecodeError as trouble:
-        raise UserError(f"{path} is no UTF-8 text: byte {trouble.start} is not") from None
 
 
 def predict(trained: Speaker, prompts: Sequence[Prompt]) -> list[Answer]:

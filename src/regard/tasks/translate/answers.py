@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.text import text_of
 from regard.errors import UserError
 from regard.tasks.translate.data import Facts, TranslateData, part_of
 from regard.tasks.translate.judging import Translator, translate
@@ -107,16 +108,6 @@ def sentence(facts: Facts, name: str, text: str, truth: str | None = None) -> Se
             "give a sentence a line"
         )
     return Sentence(name, text, tokens, truth)
-
-
-def text_of(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8")
-    except OSError as trouble:
-        reason = (trouble.strerror or str(trouble)).lower()
-        raise UserError(f"{path} cannot be read: {reason}") from None
-    except UnicodeDecodeError as trouble:
-        raise UserError(f"{path} is no UTF-8 text: byte {trouble.start} is not") from None
 
 
 def predict(trained: Translator, asked: Sequence[Sentence]) -> list[Answer]:
