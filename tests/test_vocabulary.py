@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tokenizers import pre_tokenizers
+from tokenizers import normalizers, pre_tokenizers
 
 from regard.data import vocabulary as module
 from regard.data.entries import number_kind
@@ -23,15 +23,19 @@ from regard.data.vocabulary import (
     BytePairVocabulary,
     Vocabulary,
     VocabularyConfig,
+    WordPieceVocabulary,
     WordVocabulary,
     fit_vocabulary,
     from_text,
     in_blocks,
     join_neighbours,
+    longest_pieces,
     normalised,
+    read_wordpieces,
     signs_of_bytes,
     words_of,
 )
+from regard.errors import UserError
 
 TEXTS = (
     "A brown dog runs over the grass .",
@@ -309,6 +313,151 @@ def test_half_a_surrogate_pair_is_found_where_it_stands_in_the_text_that_was_giv
         LOWERED.encode("İ\ud83d")  # İ has two signs in lower case
 
 
+# Word pieces
+
+PUBLISHED = ("padding", "start", "end", "unknown", "mask")
+PIECES = [
+    *("[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    *("a", "b", "c", "ab", "abc", "dog", "run", "over", "the", "Dog", "é", "e", "ß", "σ", "ς"),
+    *("##a", "##b", "##c", "##bc", "##s", "##ning", "١", "犬", *".,'-_![]<>#"),
+    *("sep", "cls", "mask", "start", "end"),
+]
+UNCASED = WordPieceVocabulary(PUBLISHED, tuple(PIECES))
+CAPITALS = replace(UNCASED, lower=False)
+EITHER = pytest.mark.parametrize("vocabulary", [UNCASED, CAPITALS], ids="lower={0.lower}".format)
+KNOWN_TEXT = st.text("abc .", max_size=20) | st.lists(st.sampled_from(PIECES)).map("".join)
+PIECE_TEXT = (
+    ANY_TEXT | KNOWN_TEXT | st.text("abcsdogDOGÉéße\u0301ΣΣσς犬.[]#< \n\t\u00a0\u0000", max_size=40)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("The dogs, RUNNING over", "the|dog|##s|,|run|##ning|over"),
+        ("abcbc abca acb", "abc|##bc|abc|##a|a|##c|##b"),  # the longest first, not the best cut
+        ("abd", "[UNK]"),  # no part of a word is kept when another is unknown
+        ("abd.ab", "[UNK]|.|ab"),
+        ("É\u0301e ΣΣ", "[UNK]|[UNK]"),
+        ("é É", "e|e"),
+        ("a犬b", "a|犬|b"),
+        ("##s", "#|#|[UNK]"),
+        ("a\u0000b\u00a0c\td", "ab|c|[UNK]"),
+        ("a" * 100, "|".join(["a"] + ["##a"] * 99)),
+        ("a" * 101, "[UNK]"),
+        (" \n ", ""),
+    ],
+)
+def test_words_are_cut_into_the_longest_pieces(text, pieces):
+    assert "|".join(PIECES[n] for n in UNCASED.encode(text)) == pieces
+
+
+def test_longest_pieces_are_longest_first_and_unknown_as_a_whole():
+    assert longest_pieces("abcbc", PIECES) == ["abc", "##bc"]
+    assert longest_pieces("acb", PIECES) == ["a", "##c", "##b"]
+    assert longest_pieces("abd", PIECES) == ["[UNK]"] == longest_pieces("a" * 101, PIECES)
+    assert longest_pieces("", PIECES) == []
+
+
+def test_with_capitals_kept_a_text_is_read_as_it_is():
+    assert [PIECES[n] for n in CAPITALS.encode("Dog dog DOG é")] == ["Dog", "dog", "[UNK]", "é"]
+
+
+@EITHER
+@given(text=PIECE_TEXT)
+def test_encoding_is_cutting_each_word_into_longest_pieces(vocabulary, text):
+    clean = normalizers.BertNormalizer(lowercase=vocabulary.lower).normalize_str(text)
+    words = [word for word, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(clean)]
+    pieces = [piece for word in words for piece in longest_pieces(word, PIECES)]
+    assert [PIECES[n] for n in vocabulary.encode(text)] == pieces
+    array = vocabulary.encode_array(text)
+    assert array.dtype == np.uint16 and array.tolist() == vocabulary.encode(text)
+
+
+@EITHER
+@given(parts=st.lists(PIECE_TEXT, max_size=9))
+def test_in_blocks_word_pieces_are_those_of_the_whole(vocabulary, parts):
+    text = " ".join(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BLOCK", 7)
+        cut, array = vocabulary.encode(text), vocabulary.encode_array(text)
+    assert cut == array.tolist() == vocabulary._tokenizer.encode(text).ids
+
+
+@given(st.lists(st.sampled_from(["dog", "dogs", "running", "abc", "over", ".", "'"])))
+def test_words_made_of_known_pieces_come_back_with_a_space_between(words):
+    text = " ".join(words)
+    assert UNCASED.decode(UNCASED.encode(text)) == text
+
+
+def test_word_pieces_keep_the_protocol_under_the_numbers_of_their_file():
+    assert isinstance(UNCASED, Vocabulary) and len(UNCASED) == len(PIECES)
+    assert (UNCASED.padding, UNCASED.unknown, UNCASED.start, UNCASED.end) == (0, 2, 3, 4)
+    assert UNCASED.special("mask") == 5 and UNCASED.entry(5) == "<mask>"
+    assert UNCASED.decode([3, PIECES.index("dog"), PIECES.index("##s"), 2, 5, 4, 0]) == (
+        "dogs <unknown>"
+    )
+    assert UNCASED.decode([PIECES.index("##s"), 3, PIECES.index("##s")]) == "ss"
+    assert UNCASED.encode("") == [] and UNCASED.encode_array("").size == 0
+    assert UNCASED.entry(1) == "[unused0]" and UNCASED.entry(PIECES.index("##s")) == "##s"
+    for number in (-1, len(PIECES)):
+        for call in (UNCASED.entry, lambda n: UNCASED.decode([n])):
+            with pytest.raises(
+                ValueError, match=f"number {number} is not among the {len(UNCASED)}"
+            ):
+                call(number)
+    with pytest.raises(ValueError, match="no special entry 'msk'; there are padding, start, end"):
+        UNCASED.special("msk")
+    with pytest.raises(ValueError, match=r"sign 2 of the text, '\\ud800', is no Unicode"):
+        UNCASED.encode("ab\ud800")
+
+
+@EITHER
+@given(text=st.lists(st.sampled_from([*PIECES[:6], " ", "<start>", "x"])).map("".join))
+def test_no_text_spells_a_special_piece(vocabulary, text):
+    named = {vocabulary.special(name) for name in PUBLISHED} - {vocabulary.unknown}
+    assert not named & {*vocabulary.encode(text)}
+
+
+def test_word_pieces_are_kept_as_text_and_equal_by_content():
+    for one in (UNCASED, CAPITALS):
+        again = from_text(one.to_text())
+        assert again == one and hash(again) == hash(one) and again.to_text() == one.to_text()
+        assert again.encode(TEXTS[0]) == one.encode(TEXTS[0])
+    assert UNCASED != CAPITALS and replace(UNCASED, pieces=(*UNCASED.pieces, "x")) != UNCASED
+
+
+def test_a_file_of_word_pieces_has_an_entry_a_line(tmp_path):
+    path = tmp_path / "vocab.txt"
+    odd = [*PIECES, "\u2028", "\x85", "\u00a0", "x"]  # at the first two, Python would break a line
+    for ending in ("", "\n"):
+        path.write_text("\n".join(odd) + ending, "utf-8", newline="")
+        assert read_wordpieces(path).pieces == tuple(odd)
+    path.write_text("\r\n".join(odd), "utf-8", newline="")
+    assert read_wordpieces(str(path), lower=False) == replace(CAPITALS, pieces=tuple(odd))
+    path.write_text("\n".join(piece for piece in PIECES if piece != "[MASK]"), "utf-8")
+    assert read_wordpieces(path).specials == PUBLISHED[:4]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (None, r"vocab\.txt cannot be read: No such file"),
+        (b"[PAD]\n\xff", r"vocab\.txt is no UTF-8 text: see byte 6"),
+        (b"", r"no vocabulary of word pieces: special entries none: they begin with padding"),
+        (b"[PAD]\n[CLS]\n[SEP]\na", "special entries padding, start, end: they .* end, unknown"),
+        (b"[PAD]\n[CLS]\n[SEP]\n[UNK]\na\nb\na", "the piece 'a' is there 2 times"),
+        (b"[PAD]\n[CLS]\n[SEP]\n[UNK]\n\nb", "entry 4 is empty"),
+    ],
+)
+def test_a_file_that_is_no_vocabulary_of_word_pieces_is_a_sentence(data, words, tmp_path):
+    path = tmp_path / "vocab.txt"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(UserError, match=words):
+        read_wordpieces(path)
+
+
 # Characters and bytes
 
 
@@ -534,6 +683,22 @@ def test_fitting_gives_the_same_on_every_machine(config):
             "the character 'a' is there 2 times",
         ),
         ({"kind": "raw", "specials": ["start"]}, "they begin with padding, start, end"),
+        (
+            {"kind": "wordpiece", "specials": PUBLISHED[:4], "pieces": ["a"], "lower": True},
+            r"no entry is '\[PAD\]', which stands for padding",
+        ),
+        (
+            {"kind": "wordpiece", "specials": [*PUBLISHED, "x"], "pieces": PIECES, "lower": True},
+            "no special entry 'x'; there may be padding, start",
+        ),
+        (
+            {"kind": "wordpiece", "specials": PUBLISHED, "pieces": PIECES, "lower": 1},
+            "1 stands where bool should",
+        ),
+        (
+            {"kind": "wordpiece", "specials": PUBLISHED, "pieces": [*PIECES, 7], "lower": True},
+            "7 stands where str should",
+        ),
     ],
 )
 def test_a_damaged_vocabulary_is_a_sentence(text, words):
@@ -587,5 +752,6 @@ def test_two_kinds_are_never_equal():
         BytePairVocabulary(specials, ()),
         CharacterVocabulary(specials, ""),
         RawVocabulary(specials),
+        WordPieceVocabulary(specials, ("[PAD]", "[CLS]", "[SEP]", "[UNK]")),
     )
     assert all((one == other) == (one is other) for one in empty for other in empty)

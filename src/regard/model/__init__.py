@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.model.config import (
+    BertConfig,
     CaptionerConfig,
     DecoderConfig,
     GPTConfig,
@@ -15,13 +16,15 @@ from regard.model.config import (
 )
 
 if TYPE_CHECKING:
+    from regard.model.bert import Bert
     from regard.model.block import Block, BlockCache, stack
     from regard.model.captioner import Captioner
-    from regard.model.decoder import Decoder, Writing
+    from regard.model.decoder import Decoder
     from regard.model.gpt import GPT
     from regard.model.parts import FeedForward, PatchEmbed, TokenEmbed, initialise
     from regard.model.seq2seq import Sentences, Seq2Seq
     from regard.model.vit import ViT
+    from regard.model.writing import Writing
 
 
 class Entry(NamedTuple):
@@ -39,6 +42,7 @@ class Entry(NamedTuple):
 MODELS: Mapping[str, Entry] = MappingProxyType(
     {
         "vit": Entry(ViTConfig, "regard.model.vit:ViT"),
+        "bert": Entry(BertConfig, "regard.model.bert:Bert"),
         "captioner": Entry(CaptionerConfig, "regard.model.captioner:Captioner"),
         "gpt": Entry(GPTConfig, "regard.model.gpt:GPT"),
         "seq2seq": Entry(Seq2SeqConfig, "regard.model.seq2seq:Seq2Seq"),
@@ -46,13 +50,15 @@ MODELS: Mapping[str, Entry] = MappingProxyType(
 )
 
 _HOMES = {
+    "bert": ("Bert",),
     "block": ("Block", "BlockCache", "stack"),
     "captioner": ("Captioner",),
-    "decoder": ("Decoder", "Writing"),
+    "decoder": ("Decoder",),
     "gpt": ("GPT",),
     "parts": ("FeedForward", "PatchEmbed", "TokenEmbed", "initialise"),
     "seq2seq": ("Seq2Seq", "Sentences"),
     "vit": ("ViT",),
+    "writing": ("Writing",),
 }
 
 
@@ -66,6 +72,8 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "GPT",
     "MODELS",
+    "Bert",
+    "BertConfig",
     "Block",
     "BlockCache",
     "Captioner",

@@ -183,6 +183,30 @@ class Seq2SeqConfig(DecoderConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BertConfig(StackConfig):
+    """A stack that reads a text both ways: every word may read all others (Devlin et al. 2019)."""
+
+    order: Literal["pre", "post"] = "post"
+    """Norm before each sub-layer, or after each sum as in 2017."""
+    eps: float = 1e-12
+    """Added to the variance inside the norms."""
+    words: int = 1000
+    """Words of the vocabulary, those for start, end, padding and the like among them."""
+    length: int = 512
+    """Longest text that its learned positions reach, start and end counted."""
+    segments: int = 2
+    """Kinds of text in one input: 2 where two sentences are read as a pair."""
+    pooler: bool = False
+    """Whether a further layer makes one vector of the text from its first word."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least in (("words", 2), ("length", 1), ("segments", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)}: there must be at least {least}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class CaptionerConfig(DecoderConfig):
     """An image encoder, and a decoder that reads its patches while it writes."""
 
