@@ -181,8 +181,8 @@ TRANSLATED = (
     "(`nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp`), *BLEU-lower* the same in lower case "
     "(`case:lc`), which is the setting of the published 41.02 of a model of this size on test2016 "
     "of Multi30k but for its tokenizer, Moses': on German text the two differ by 0.02. `test` of "
-    "Multi30k is test2016. Six models were trained on one GPU at once: alone each takes about a "
-    "minute. Settings were chosen on validation."
+    "Multi30k is test2016. Its models were trained six at a time on one GPU, so their times are "
+    "those of a crowd. Settings were chosen on validation."
 )
 
 
