@@ -106,7 +106,7 @@ def test_steps_of_our_kernels_are_those_of_the_blocks(kind, ragged, model, monke
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("heads, groups, width", [(4, 4, 64), (6, 2, 48), (5, 1, 128), (1, 1, 3)])
 def test_the_kernel_that_keeps_and_reads(heads, groups, width, kind):
-    from regard.model.lean import read_some
+    from regard.model.memory import read_some
     from regard.model.step_kernels import read_on
 
     torch.manual_seed(0)

@@ -31,7 +31,8 @@ from regard.attention import (
 from regard.attention.heads import Attention
 from regard.model.block import BlockCache, last_norm, stack
 from regard.model.config import DecoderConfig
-from regard.model.lean import Growing, Memory, Prepared, can_be_lean, lean_step, prepare
+from regard.model.lean import Prepared, can_be_lean, lean_step, prepare
+from regard.model.memory import Growing, Memory
 from regard.model.parts import TokenEmbed, initialise
 from regard.model.writing import Writing
 

@@ -27,15 +27,8 @@ from torch.nn import functional as F
 
 from regard.attention import KVCache, MultiHead, Positions
 from regard.model.block import BlockCache
-from regard.model.lean import (
-    Memory,
-    Prepared,
-    can_step,
-    nowhere,
-    read_some,
-    tell,
-    tell_of_context,
-)
+from regard.model.lean import Prepared, can_step
+from regard.model.memory import Memory, nowhere, read_some, tell
 
 SLOTS = 64  # a recording reads so many, or a multiple
 PLACES = 16  # by which contexts of different lengths are told apart
@@ -186,7 +179,7 @@ class Slots:
             slots = torch.arange(self.count, device=k.device)
             where = torch.where(slots <= self.here, slots, -1)[rows]
             k, v = k[rows].clone(), v[rows].clone()
-            tell(layer, q[rows], k, v, read[rows], self.here[rows], where)
+            tell(layer, q[rows], k, v, read[rows], self.here[rows], where, own=True)
         return read
 
     def context(self, at: int, layer: MultiHead, q: Tensor) -> Tensor:
@@ -205,7 +198,8 @@ class Slots:
                 slots = torch.arange(k.shape[2], device=k.device)
                 where = torch.where(torch.isneginf(room.hidden[items, 0, 0]), -1, slots)
             here = self.here[: self.shown]
-            tell_of_context(layer, q[items], k[items], v[items], read[items], here, where)
+            k, v = k[items], v[items]
+            tell(layer, q[items], k, v, read[items], here, where, own=False)
         return read
 
 
