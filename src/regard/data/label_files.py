@@ -1,0 +1,220 @@
+"""Texts and their labels from one table; and what is wrong there.
+
+    read = read_labels(Path("own.csv.gz"))          # a line above names the columns
+    read.texts[0], read.labels[0], read.lines[0]
+    read.faults                                     # a sentence for each row that is no use
+
+A .csv has commas or semicolons between its columns, and a .tsv tabs; either may be packed by gzip.
+Texts with such signs, or with line breaks, stand in quotation marks. In a .tsv that has a row in
+each line, marks that do not enclose a whole column are part of the text, as its authors meant.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.data.listing import same_letters
+from regard.data.pair_files import ending, lines_of
+from regard.errors import UserError, nearest
+
+TEXT_COLUMNS = "text, sentence, review, content"
+LABEL_COLUMNS = "label, class, sentiment, target"
+TABLES = ("csv", "tsv")
+NO_UTF8 = re.compile("[\udc80-\udcff]")  # what decoding makes of bytes that are no character
+ENCLOSED = re.compile('"((?:[^"]|"")*)"')  # by marks, of which those inside are doubled
+
+
+class Columns(NamedTuple):
+    """Which columns count, of how many, and whether the first row only names them."""
+
+    text: int
+    label: int
+    width: int
+    named: bool
+
+
+class Read(NamedTuple):
+    """Rows that are of use, with the lines they start at, and why others are not."""
+
+    path: Path
+    texts: tuple[str, ...]
+    labels: tuple[str, ...]
+    lines: tuple[int, ...]
+    faults: tuple[str, ...]
+    columns: Columns
+
+
+Row = tuple[int, list[str]]  # the line it starts at, and its columns
+
+
+class NoUse(Exception):
+    """A row that cannot be used; the words say why."""
+
+
+def read_labels(path: Path, text: str = "", label: str = "", like: Columns | None = None) -> Read:
+    """A table of texts and labels; `text` and `label` name the columns where they need names.
+
+    `like` are the columns of another table that goes with this one, and settles what is in doubt.
+    """
+    faults: list[str] = []
+    rows = list(rows_of(path, faults))
+    if not rows:
+        raise UserError(faults[0] if faults else f"{path} is empty")
+    columns = find_columns(path, rows, text, label, like)
+    texts, labels, lines = [], [], []
+    for line, row in rows[columns.named :]:
+        try:
+            one, other = pair(row, columns)
+        except NoUse as why:
+            faults.append(f"{path}, line {line} {why}")
+        else:
+            texts.append(one)
+            labels.append(other)
+            lines.append(line)
+    if columns.named and len(rows) == 1 and not faults:
+        raise UserError(f"{path} has names of columns, but no row below them")
+    return Read(path, tuple(texts), tuple(labels), tuple(lines), tuple(faults), columns)
+
+
+def pair(row: list[str], columns: Columns) -> tuple[str, str]:
+    """A row's text and label."""
+    if len(row) != columns.width:
+        given = f"{len(row)} column{'s' * (len(row) > 1)}"
+        raise NoUse(f"has {given}, but the first line has {columns.width}")
+    if wrong := NO_UTF8.search("".join(row)):
+        raise NoUse(
+            f"is not UTF-8: a byte 0x{ord(wrong[0]) - 0xDC00:02x} there belongs to no character"
+        )
+    text, label = row[columns.text].strip(), same_letters(row[columns.label].strip())
+    if not text:
+        raise NoUse("has an empty text")
+    if not label:
+        raise NoUse("has no label")
+    return text, label
+
+
+# Which columns
+
+
+def find_columns(
+    path: Path, rows: list[Row], text: str, label: str, like: Columns | None
+) -> Columns:
+    """The columns of text and label: as asked for, by their usual names, or by what is in them."""
+    line, first = rows[0]
+    head = [name.strip().lower() for name in first]
+    where = f"{path}, line {line}"
+    if NO_UTF8.search("".join(head)):
+        raise UserError(f"{where} is not UTF-8: save the file as UTF-8 first")
+    if len(head) < 2:
+        raise UserError(f"{where} has 1 column: there must be two, a text and a label")
+    ours = named_column(where, head, text, TEXT_COLUMNS, "text")
+    theirs = named_column(where, head, label, LABEL_COLUMNS, "label")
+    if ours is None and theirs is None:
+        return unnamed(path, rows, like)
+    if len(head) == 2:  # if one of two is known, so is the other
+        ours = 1 - (theirs or 0) if ours is None else ours
+        theirs = 1 - ours if theirs is None else theirs
+    for at, what, names in ((ours, "text", TEXT_COLUMNS), (theirs, "label", LABEL_COLUMNS)):
+        if at is None:
+            raise UserError(
+                f"{where} names no {what} column ({names}); there are "
+                f"{', '.join(head)}: say with --{what} which it is"
+            )
+    assert ours is not None and theirs is not None
+    if ours == theirs:
+        raise UserError(f"{where}: column {head[ours]!r} cannot be both the text and its label")
+    return Columns(ours, theirs, len(head), named=True)
+
+
+def named_column(where: str, head: list[str], asked: str, usual: str, what: str) -> int | None:
+    """The column that is asked for, or else the one of a usual name, if there is one."""
+    if asked and asked.strip().lower() not in head:
+        raise UserError(f"{where} has no column {asked!r}; {nearest(asked.strip().lower(), head)}")
+    names = [asked.strip().lower()] if asked else usual.split(", ")
+    found = [at for at, name in enumerate(head) if name in names]
+    if len(found) > 1:
+        raise UserError(
+            f"{where} has {len(found)} columns that may be the {what}, "
+            f"{' and '.join(head[at] for at in found)}: "
+            + ("rename one" if asked else f"say with --{what} which it is")
+        )
+    return found[0] if found else None
+
+
+def unnamed(path: Path, rows: list[Row], like: Columns | None) -> Columns:
+    """Two columns without names: labels recur, in the first row as well, and texts hardly do."""
+    line, first = rows[0]
+    where = f"{path}, line {line}"
+    if len(first) == 2:
+        if like and not like.named:
+            return like
+        counts = [Counter(row[at].strip() for _, row in rows if len(row) == 2) for at in (0, 1)]
+        label = 0 if len(counts[0]) < len(counts[1]) else 1
+        recurs = counts[label][first[label].strip()] > 1  # a name of a column would not
+        if recurs and 2 * len(counts[label]) <= len(counts[1 - label]):
+            return Columns(1 - label, label, 2, named=False)
+    names = ", ".join(name.strip()[:40] for name in first)
+    raise UserError(
+        f"{where} names neither a text column ({TEXT_COLUMNS}) nor a label column "
+        f"({LABEL_COLUMNS}), but {names}: say with --text and --label which they are"
+    )
+
+
+# Rows
+
+
+def rows_of(path: Path, faults: list[str]) -> Iterator[Row]:
+    """The rows of a table, empty lines aside; where marks are in disorder is a fault."""
+    lines = [line.removesuffix(b"\r").decode(errors="surrogateescape") for line in lines_of(path)]
+    filled = [(n, line) for n, line in enumerate(lines, start=1) if line.strip()]
+    tabs = ending(path).lower() == "tsv"
+    if tabs and len({line.count("\t") for _, line in filled}) == 1:
+        for n, line in filled:
+            yield n, [unmarked(column) for column in line.split("\t")]
+        return
+    sign = "\t" if tabs else separator(filled[0][1] if filled else "")
+    text = io.StringIO("\n".join(lines) + "\n", newline="")
+    reader = csv.reader(text, delimiter=sign, strict=True)
+    while True:
+        start = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as wrong:
+            # One stray mark can swallow any number of rows, which nobody would miss.
+            if reader.line_num > start:
+                raise UserError(
+                    f"{path}, line {start} opens a quotation mark that nothing closes, not even "
+                    f"line {min(reader.line_num, len(lines))}"
+                ) from None
+            faults.append(f"{path}, line {start} has quotation marks in disorder ({wrong})")
+        else:
+            if any(column.strip() for column in row) or len(row) > 1:
+                yield start, row
+
+
+def unmarked(column: str) -> str:
+    """A column without the marks that enclose it."""
+    enclosed = ENCLOSED.fullmatch(column.strip())
+    return enclosed[1].replace('""', '"') if enclosed else column
+
+
+def separator(first: str) -> str:
+    """What stands between the columns of a .csv: the sign that makes most sense of its first line.
+
+    That is one that brings out a usual name, else one that makes two columns, else most columns.
+    """
+    usual = {*TEXT_COLUMNS.split(", "), *LABEL_COLUMNS.split(", ")}
+
+    def sense(sign: str) -> tuple[bool, bool, int]:
+        head = [name.strip().lower() for name in next(csv.reader([first], delimiter=sign), [])]
+        return len(head) > 1 and not usual.isdisjoint(head), len(head) == 2, len(head)
+
+    return max(",;\t", key=sense)

@@ -1,0 +1,569 @@
+"""Every labelled text is in one part with its own label, or a sentence says why it is in none."""
+
+import csv
+import gzip
+import hashlib
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.utils.class_weight import compute_class_weight
+
+from regard.data.held_texts import a_tenth, phrases, with_phrases
+from regard.data.label_files import read_labels
+from regard.data.labelled import (
+    LABELLED,
+    Labelled,
+    LabelledSet,
+    find_labelled,
+    read_labelled,
+)
+from regard.errors import UserError
+
+ROWS = [(f"Film {n}, seen; twice.", ("good", "bad", "so-so")[n % 3]) for n in range(42)]
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = text.encode() if isinstance(text, str) else text
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def table(rows, *, head=("text", "label"), sign=",", ends="\n") -> str:
+    file = io.StringIO()
+    writer = csv.writer(file, delimiter=sign, lineterminator=ends)
+    writer.writerows([*([head] if head else []), *rows])
+    return file.getvalue()
+
+
+def rows_of(texts: LabelledSet, part: str) -> list[tuple[str, str]]:
+    rows = texts[part]
+    return [(text, texts.classes[n]) for text, n in zip(rows.texts, rows.labels, strict=True)]
+
+
+def everything(texts: LabelledSet) -> list[tuple[str, str]]:
+    return sorted(row for part in texts.parts for row in rows_of(texts, part))
+
+
+# Tables of one's own
+
+
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [
+        *(("a.csv", ","), ("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", "\t")),
+        *(("a.csv.gz", ","), ("a.tsv.gz", "\t"), ("A.CSV", ",")),
+    ],
+)
+def test_a_table_has_a_text_and_a_label_in_each_row(tmp_path, name, sign):
+    texts = read_labelled(write(tmp_path / name, table(ROWS, sign=sign)))
+    assert everything(texts) == sorted(ROWS) and texts.classes == ("bad", "good", "so-so")
+    assert [len(part) for part in texts.parts.values()] == [38, 4, 0]
+    assert list(texts.parts) == ["train", "validation", "test"]
+    assert texts.name == name and texts.origin == str(tmp_path / name)
+    assert texts.licence == "your own" and not texts.skipped
+
+
+@pytest.mark.parametrize("text", ["text", "Sentence", " review ", "CONTENT"])
+@pytest.mark.parametrize("label", ["label", "Class", "sentiment", " target"])
+def test_columns_are_found_by_their_usual_names(tmp_path, text, label):
+    rows = [("7", label, text, "x") for text, label in ROWS]
+    path = write(tmp_path / "own.csv", table(rows, head=("id", label, text, "more")))
+    assert everything(read_labelled(path)) == sorted(ROWS)
+
+
+def test_columns_of_other_names_are_asked_for(tmp_path):
+    rows = [("7", label, "not this", text) for text, label in ROWS]
+    head = ("id", "Stars", "text", "Comment")
+    path = write(tmp_path / "own.csv", table(rows, head=head))
+    assert everything(read_labelled(path, text="comment", label="Stars")) == sorted(ROWS)
+
+
+@pytest.mark.parametrize("head", [("comment", "label"), ("text", "stars")])
+def test_of_two_columns_one_name_is_enough(tmp_path, head):
+    path = write(tmp_path / "own.csv", table(ROWS, head=head))
+    assert everything(read_labelled(path)) == sorted(ROWS)
+    turned = [(label, text) for text, label in ROWS]
+    path = write(tmp_path / "own.csv", table(turned, head=head[::-1]))
+    assert everything(read_labelled(path)) == sorted(ROWS)
+    path = write(tmp_path / "own.csv", table(ROWS, head=("comment", "stars")))
+    assert everything(read_labelled(path, label="stars")) == sorted(ROWS)
+    assert everything(read_labelled(path, text="comment")) == sorted(ROWS)
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize(("name", "sign"), [("own.tsv", "\t"), ("own.csv", ",")])
+def test_two_columns_need_no_names_if_labels_recur_and_texts_do_not(tmp_path, name, sign, turn):
+    rows = [row[::turn] for row in ROWS]
+    path = write(tmp_path / name, table(rows, head=None, sign=sign))
+    assert everything(read_labelled(path)) == sorted(ROWS)
+
+
+def test_names_of_columns_that_nobody_knows_are_no_row(tmp_path):
+    path = write(tmp_path / "own.csv", table(ROWS, head=("comment", "stars")))
+    assert said(path) == (
+        f"{path}, line 1 names neither a text column (text, sentence, review, content) nor a label "
+        "column (label, class, sentiment, target), but comment, stars: say with --text and "
+        "--label which they are"
+    )
+    # Nor is it plain which is which where both recur, or neither does.
+    for rows in ([("a", "b")] * 9, [(f"a{n}", f"b{n}") for n in range(9)]):
+        path = write(tmp_path / "own.csv", table(rows, head=None))
+        assert "names neither a text column" in said(path)
+
+
+@pytest.mark.parametrize("held", ["val", "valid", "validation", "dev", "Dev"])
+def test_a_folder_has_a_table_for_each_part(tmp_path, held):
+    write(tmp_path / "own" / "train.csv", table(ROWS))
+    write(tmp_path / "own" / f"{held}.tsv", table(ROWS[:3], sign="\t"))
+    turned = [(label, text) for text, label in ROWS[5:7]]
+    write(tmp_path / "own" / "test.csv.gz", table(turned, head=("class", "review")))
+    for name in ("README.md", "test.txt", "train.csv.bak", "extra.csv"):
+        write(tmp_path / "own" / name, "none of this\n")
+    texts = read_labelled(tmp_path / "own")
+    assert rows_of(texts, "train") == ROWS and rows_of(texts, "validation") == ROWS[:3]
+    assert rows_of(texts, "test") == ROWS[5:7] and texts.name == "own"
+    assert (texts.shared("validation"), texts.shared("test")) == (3, 2)
+
+
+def test_without_names_the_other_parts_are_read_like_training(tmp_path):
+    write(tmp_path / "own" / "train.tsv", table(ROWS, head=None, sign="\t"))
+    write(tmp_path / "own" / "test.tsv", "The only one\tgood\n")
+    texts = read_labelled(tmp_path / "own")
+    assert rows_of(texts, "test") == [("The only one", "good")]
+
+
+def test_a_part_without_names_may_go_with_one_that_has_them(tmp_path):
+    turned = [(label, text) for text, label in ROWS]
+    write(tmp_path / "own" / "train.csv", table(turned, head=("label", "text")))
+    write(tmp_path / "own" / "test.csv", table(ROWS[:9], head=None))
+    assert rows_of(read_labelled(tmp_path / "own"), "test") == ROWS[:9]
+
+
+def test_a_name_is_looked_for_where_data_are(tmp_path):
+    write(tmp_path / "data" / "mine" / "train.csv", table(ROWS))
+    write(tmp_path / "data" / "mine.csv", table(ROWS))
+    assert everything(read_labelled("mine")) == everything(read_labelled("mine.csv"))
+
+
+def test_classes_stand_by_number_if_all_are_numbers(tmp_path):
+    rows = [(f"text {n}", str(n % 11 + 1)) for n in range(40)]
+    path = write(tmp_path / "own.csv", table(rows))
+    assert read_labelled(path).classes == tuple(map(str, range(1, 12)))
+    assert everything(read_labelled(path)) == sorted(rows)
+
+
+# What is forgiven
+
+
+def test_marks_of_editors_and_systems_are_no_text(tmp_path):
+    text = '\ufefftext,label\r\n" a, ""b""\r\nc ",x\r\n\r\n d , y \r\n,,\r\n'.replace(",,\r\n", "")
+    texts = read_labelled(write(tmp_path / "own.csv", text + "e,x\r\nf,y"))
+    assert everything(texts) == [('a, "b"\nc', "x"), ("d", "y"), ("e", "x"), ("f", "y")]
+
+
+def test_marks_inside_a_tsv_belong_to_the_text_unless_they_enclose_it(tmp_path):
+    rows = ['"Great" he said\t1', '"Great\t0', 'so\t"0"', '"a ""b"""\t1', 'bad"\t0', "i\t1"]
+    path = write(tmp_path / "own.tsv", "\n".join(["text\tlabel", *rows]))
+    read = read_labels(path)
+    assert read.texts == ('"Great" he said', '"Great', "so", 'a "b"', 'bad"', "i")
+    assert read.labels == ("1", "0", "0", "1", "0", "1")
+    path = write(tmp_path / "own.tsv", 'text\tlabel\n"a\nb\tc"\t0\nd\t1\ne\t1\n')
+    assert read_labels(path).texts == ("a\nb\tc", "d", "e")
+    assert read_labels(path).lines == (2, 4, 5)
+
+
+# A tab with a line break may look like two rows of a .tsv, so there is none here.
+CELL = st.text(st.characters(exclude_characters="\0\r\t", codec="utf-8"), min_size=1).filter(
+    lambda text: text.strip() == text and not text.startswith("\ufeff")
+)
+
+
+@given(
+    st.lists(st.tuples(CELL, st.sampled_from(["x", "y, z"])), min_size=4, unique_by=lambda r: r[0])
+)
+def test_any_text_comes_back_in_whatever_table_it_lies(tmp_path_factory, rows):
+    rows += [("one", "x"), ("two", "x"), ("three", "y, z"), ("four", "y, z")]
+    folder = tmp_path_factory.mktemp("own")
+    by_csv = read_labelled(write(folder / "own.csv.gz", "\ufeff" + table(rows)))
+    by_tsv = read_labelled(write(folder / "own.tsv", table(rows, sign="\t", ends="\r\n")))
+    assert everything(by_csv) == sorted(rows) and by_csv.digest == by_tsv.digest
+
+
+# What is held out
+
+
+def test_the_tenth_held_out_depends_on_no_order(tmp_path):
+    first = read_labelled(write(tmp_path / "a.csv", table(ROWS)))
+    again = read_labelled(write(tmp_path / "b.csv", table(reversed(ROWS))))
+    by_hash = sorted(ROWS, key=lambda row: hashlib.sha256(row[0].encode()).digest())
+    assert sorted(rows_of(first, "validation")) == sorted(by_hash[:4])
+    assert sorted(rows_of(again, "validation")) == sorted(by_hash[:4])
+    assert rows_of(first, "train") == [row for row in ROWS if row not in by_hash[:4]]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdefghijkl"), st.integers(0, 3)), max_size=150))
+def test_every_class_keeps_a_text_to_learn_from(rows):
+    texts, labels = [text for text, _ in rows], [label for _, label in rows]
+    out = a_tenth(texts, labels)
+    kept = {label for text, label in rows if text not in out}
+    assert kept == set(labels) and out <= set(texts)
+    # None is held out only if each text is the last of a class.
+    if not out:
+        assert all(
+            any({t for t, other in rows if other == label} == {text} for _, label in rows)
+            for text in texts
+        )
+    if len(out) > 1:
+        assert sum(text in out for text in texts) <= len(rows) // 10
+
+
+def test_the_last_text_of_a_class_is_never_held_out():
+    texts = sorted(map(str, range(40)), key=lambda text: hashlib.sha256(text.encode()).digest())
+    rare = set(texts[:4])  # all four would be held out, were they not a class
+    out = a_tenth(texts, [int(text in rare) for text in texts])
+    assert out == {*texts[:3], texts[4]}
+
+
+def test_no_more_than_a_thousand_are_held_out():
+    texts = list(map(str, range(15_000)))
+    assert len(a_tenth(texts, [n % 2 for n in range(15_000)])) == 1_000
+    assert len(a_tenth(texts[:8_000], [0] * 7_999 + [1])) == 800
+
+
+def test_a_text_that_is_too_frequent_is_passed_over():
+    texts = ["often"] * 30 + [f"once {n}" for n in range(10)]
+    assert len(a_tenth(texts, [0, 1] * 20)) == 4 and "often" not in a_tenth(texts, [0, 1] * 20)
+    assert a_tenth(["a"] * 3 + ["b"] * 2, [0] * 5) == {"b"}
+
+
+def test_a_sentence_is_held_out_with_its_phrases_but_not_those_of_others():
+    names = [f"name{n}" for n in range(60)]
+    texts = [t for n in names for t in (f"a fine film by {n}", f"film by {n}", n, "a fine film")]
+    out = with_phrases(texts, [0] * len(texts))
+    sentences = sorted(text for text in out if text.startswith("a "))
+    assert len(sentences) == 60 // 20 and "a fine film" not in out
+    held = {sentence.split()[-1] for sentence in sentences}
+    assert out == {t for n in held for t in (f"a fine film by {n}", f"film by {n}", n)}
+    assert with_phrases(["a b", "a", "b"], [0, 1, 0]) == set()
+
+
+@given(st.lists(st.text("ab ", min_size=1).map(str.strip).filter(bool), max_size=30))
+def test_what_is_learnt_is_no_longer_text_around_what_is_held_out(texts):
+    out = with_phrases(texts, [0] * len(texts))
+    kept = set(texts) - out
+    for text in kept:
+        assert not phrases(text) & out
+    assert not texts or kept
+
+
+def test_phrases_are_runs_of_words():
+    assert phrases("a  b c") == {"a", "b", "c", "a  b", "b c", "a  b c"}
+
+
+# By name
+
+
+SST2 = [(f"phrase {n} of a film", str(n % 2)) for n in range(60)]
+DEV = [("it 's a charming journey .", "1"), ("unflinchingly bleak", "0")]
+
+
+def sst2(folder: Path, test: str = "index\tsentence\n0\ta film\n", gz: str = "") -> None:
+    head = ("sentence", "label")
+    write(folder / f"train.tsv{gz}", table(SST2, head=head, sign="\t"))
+    write(folder / f"dev.tsv{gz}", table(DEV, head=head, sign="\t"))
+    write(folder / f"test.tsv{gz}", test)
+
+
+@pytest.mark.parametrize("place", LABELLED["sst2"].places)
+@pytest.mark.parametrize("gz", ["", ".gz"])
+def test_the_dev_part_of_sst2_is_the_test_and_its_own_test_has_no_labels(tmp_path, place, gz):
+    sst2(tmp_path / "data" / place, gz=gz)
+    texts = read_labelled("sst2")
+    assert find_labelled("sst2") == tmp_path / "data" / place
+    assert texts.name == "sst2" and texts.classes == ("negative", "positive")
+    assert "Socher" in texts.licence and texts.origin == "https://gluebenchmark.com/tasks"
+    assert {part: len(rows) for part, rows in texts.parts.items()} == {
+        "train": 57,
+        "validation": 3,
+        "test": 2,
+    }
+    assert texts["test"].texts == tuple(text for text, _ in DEV) and texts["test"].labels == (1, 0)
+
+
+def test_labels_of_the_test_of_sst2_make_a_further_part(tmp_path):
+    sst2(tmp_path / "data" / "sst2", "label\tcontent\n1\tone more film\n0\tno more\n")
+    texts = read_labelled("sst2")
+    assert texts["test2013"].texts == ("one more film", "no more")
+    assert texts["test2013"].labels == (1, 0) and len(texts["test"]) == 2
+    sst2(tmp_path / "data" / "sst2", "label\tsentence\n-1\tone more film\n")  # -1 is "not told"
+    assert "test2013" not in read_labelled("sst2").parts
+
+
+def test_by_its_path_sst2_is_the_same_as_by_its_name(tmp_path):
+    sst2(tmp_path / "elsewhere" / "SST-2")
+    sst2(tmp_path / "data" / "sst2")
+    one, other = read_labelled(tmp_path / "elsewhere" / "SST-2"), read_labelled("sst2")
+    assert (one.name, one.digest) == ("sst2", other.digest)
+
+
+def test_a_set_that_is_not_there_or_not_whole_is_a_sentence(tmp_path):
+    home = tmp_path / "data" / "sst2"
+    assert said("sst2") == (
+        "sst2 is not on this machine: put train.tsv and dev.tsv from "
+        f"https://gluebenchmark.com/tasks into {home}"
+    )
+    assert find_labelled("reviews") is None
+    sst2(home)
+    (home / "dev.tsv").unlink()
+    assert said("sst2") == f"{home} has no dev.tsv"
+    sst2(home)
+    write(home / "train.tsv", "sentence\tlabel\na\t0\nb\t2\n")
+    assert said("sst2") == f"{home / 'train.tsv'} has label '2'; SST-2 has 0 and 1"
+
+
+@pytest.mark.data("sst2")
+def test_the_real_sst2_has_its_published_sizes(monkeypatch):
+    monkeypatch.undo()
+    texts = read_labelled("sst2")
+    sizes = {part: len(rows) for part, rows in texts.parts.items()}
+    assert sizes["train"] + sizes["validation"] == 67_349 and sizes["test"] == 872
+    assert 2_000 < sizes["validation"] < 5_000 and not texts.shared("validation")
+    assert texts.counts("test") == (428, 444) and not texts.skipped
+    assert texts.shared("test") == 0
+    longest = max(texts["validation"].texts, key=len)
+    assert not any(
+        longest in text or text in longest for text in texts["train"].texts if len(text) > 40
+    )
+
+
+def test_named_sets_have_their_own_columns():
+    assert said("reviews", text="t") == "--text t is for files of your own; reviews needs none"
+    assert said("sst2", label="y") == "--label y is for files of your own; sst2 needs none"
+
+
+# What is refused
+
+
+def said(name, **options) -> str:
+    with pytest.raises(UserError) as caught:
+        read_labelled(name, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+BAD = {
+    "c,x,y\n": "has 3 columns, but the first line has 2",
+    "c\n": "has 1 column, but the first line has 2",
+    " ,good\n": "has an empty text",
+    '"\u3000\n",good\n': "has an empty text",
+    "c, \n": "has no label",
+    b"d\xfcd,good\n": "is not UTF-8: a byte 0xfc there belongs to no character",
+    b"d\xed\xa0\x80,good\n": "is not UTF-8: a byte 0xed",
+    'a"b,good\n': None,
+    '"a"b,good\n': "has quotation marks in disorder ('",
+}
+
+
+@pytest.mark.parametrize(("text", "words"), BAD.items(), ids=map(str, BAD.values()))
+def test_a_bad_row_is_named_by_its_line_or_left_out(tmp_path, text, words):
+    data = text.encode() if isinstance(text, str) else text
+    good = table(ROWS, head=None).encode()
+    path = write(tmp_path / "own.csv", b'text,label\n"two\nlines",good\n' + data + good)
+    if words is None:
+        assert len(everything(read_labelled(path))) == 44
+        return
+    assert said(path).startswith(f"{path}, line 4 {words}")
+    texts = read_labelled(path, skip_bad=True)
+    (sentence,) = texts.skipped
+    assert sentence.startswith(f"{path}, line 4 {words}")
+    assert everything(texts) == sorted([*ROWS, ("two\nlines", "good")])
+
+
+def test_several_bad_rows_are_counted(tmp_path):
+    path = write(tmp_path / "own.csv", "text,label\n" + ",x\n" * 1_500 + table(ROWS, head=None))
+    assert said(path) == f"{path}, line 2 has an empty text (and 1,499 more like this)"
+    assert len(read_labelled(path, skip_bad=True).skipped) == 1_500
+    path = write(tmp_path / "own.csv", "text,label\n" + ",x\n" * 1_500)
+    words = f"{path}: no row is left for train, as none is of use"
+    assert said(path, skip_bad=True) == words
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_one_label_is_nothing_to_tell_apart(tmp_path, skip_bad):
+    for head in (("text", "label"), None):
+        path = write(tmp_path / "own.csv", table([(t, "good") for t, _ in ROWS], head=head))
+        assert said(path, skip_bad=skip_bad) == (
+            f"{path} has one label only, 'good', in 42 rows; there is nothing to tell apart"
+        )
+
+
+def test_a_label_that_training_lacks_is_refused_or_left_out(tmp_path):
+    write(tmp_path / "own" / "train.csv", table(ROWS))
+    rows = [("a", "good"), ("b", "fair"), ("c", "awful")]
+    path = write(tmp_path / "own" / "test.csv", table(rows))
+    words = f"{path}, line 3 has label 'fair', which no text to learn from has; there are bad, good"
+    assert said(tmp_path / "own") == f"{words}, so-so (and 1 more like this)"
+    texts = read_labelled(tmp_path / "own", skip_bad=True)
+    assert rows_of(texts, "test") == rows[:1] and len(texts.skipped) == 2
+    write(path, table(rows[1:]))
+    words = f"{path}: no row is left for test, as none is of use"
+    assert said(tmp_path / "own", skip_bad=True) == words
+
+
+def test_many_labels_are_not_all_listed(tmp_path):
+    write(tmp_path / "own" / "train.csv", table([(f"t{n}", str(n % 14)) for n in range(60)]))
+    write(tmp_path / "own" / "test.csv", table([("t", "x")]))
+    assert said(tmp_path / "own").endswith("there are 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 4 more")
+
+
+HEADS = [
+    (
+        ("text", "stars", "id"),
+        {},
+        "names no label column (label, class, sentiment, target); there ",
+    ),
+    (
+        ("words", "label", "id"),
+        {},
+        "names no text column (text, sentence, review, content); there a",
+    ),
+    (("text", "stars", "id"), {"label": "star"}, "has no column 'star'; did you mean 'stars'?"),
+    (("text", "label", "id"), {"label": "zzz"}, "has no column 'zzz'; there are text, label, id"),
+    (("text", "label", "id"), {"text": "Txt"}, "has no column 'Txt'; did you mean 'text'?"),
+    (("text", "review", "label"), {}, "has 2 columns that may be the text, text and review: say "),
+    (("text", "class", "label"), {}, "has 2 columns that may be the label, class and label: say w"),
+    (("t", "t", "label"), {"text": "t"}, "has 2 columns that may be the text, t and t: rename one"),
+    (("a", "b", "c"), {}, "names neither a text column (text, "),
+]
+
+
+@pytest.mark.parametrize(("head", "options", "words"), HEADS, ids=[words for *_, words in HEADS])
+def test_columns_in_doubt_are_a_sentence(tmp_path, head, options, words):
+    path = write(tmp_path / "own.csv", table([(*row, "7") for row in ROWS], head=head))
+    assert said(path, **options).startswith(f"{path}, line 1 {words}")
+
+
+def test_a_column_cannot_be_both(tmp_path):
+    path = write(tmp_path / "own.csv", table(ROWS))
+    words = f"{path}, line 1: column 'text' cannot be both the text and its label"
+    assert said(path, text="text", label="text") == words
+    path = write(tmp_path / "own.csv", "text\na\nb\n")
+    assert said(path) == f"{path}, line 1 has 1 column: there must be two, a text and a label"
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_a_file_that_is_no_table_is_refused(tmp_path, skip_bad):
+    def refused(data: bytes, name: str = "own.csv") -> str:
+        path = tmp_path / name
+        path.write_bytes(data)
+        return said(path, skip_bad=skip_bad).removeprefix(str(path))
+
+    good = table(ROWS).encode()
+    assert refused(b"") == refused(b"\xef\xbb\xbf") == refused(b"\n \n\r\n") == " is empty"
+    assert refused(b"text,label\n") == " has names of columns, but no row below them"
+    assert refused(good + b"a\0,good\n").startswith(", line 44 has a NUL byte: this is no text")
+    assert refused(good.decode().encode("utf-16")).startswith(", line 1 has a NUL byte")
+    assert refused(gzip.compress(good)[:-20], "own.csv.gz").startswith(" is damaged or cut short")
+    assert refused(b"t\xe9xt,label\na,b\n") == ", line 1 is not UTF-8: save the file as UTF-8 first"
+    stray = good.replace(b'"Film 7,', b'"Film" 7,').replace(b'"Film 5, seen; twice."', b'"Film 5')
+    assert refused(stray).startswith(
+        ", line 7 opens a quotation mark that nothing closes, not even"
+    )
+    assert refused(good + b'"a,good\nb,bad\n') == (
+        ", line 44 opens a quotation mark that nothing closes, not even line 45"
+    )
+
+
+@pytest.mark.parametrize("rows", [[("a", "x"), ("b", "y")], [("a", "x"), ("a", "x"), ("b", "y")]])
+def test_too_few_texts_to_hold_one_out_are_refused(tmp_path, rows):
+    path = write(tmp_path / "own.csv", table(rows))
+    assert said(path) == (
+        f"{path} has 2 different texts and 2 labels: at least one label needs two texts, of which "
+        "one is held out for validation"
+    )
+
+
+def test_what_is_not_there_or_no_table_is_said(tmp_path):
+    assert said(tmp_path / "own.csv") == f"{tmp_path / 'own.csv'} is not there"
+    assert said("revews") == "revews is not there; did you mean 'reviews'?"
+    assert said("zzz") == "zzz is not there; there are reviews, sst2"
+    assert said("x" * 5000).endswith("cannot be read: File name too long")
+    path = write(tmp_path / "own.txt", table(ROWS))
+    assert said(path).startswith(f"{path} is no .csv or .tsv: give a table with a text and a label")
+    folder = tmp_path / "own"
+    write(folder / "test.csv", table(ROWS))
+    assert said(folder) == f"{folder} has no train.csv or train.tsv"
+    write(folder / "train.csv", table(ROWS))
+    write(folder / "train.tsv.gz", table(ROWS))
+    words = f"{folder} has two files for train, train.csv and train.tsv.gz: keep one"
+    assert said(folder) == words
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path):
+    path = write(tmp_path / "own.csv", table(ROWS))
+    path.chmod(0)
+    assert said(path) == f"{path} cannot be read: Permission denied"
+
+
+# The values themselves
+
+
+def some(**parts: Labelled) -> LabelledSet:
+    empty = {"train": Labelled(), "validation": Labelled(), "test": Labelled()}
+    return LabelledSet("mine", ("bad", "good", "so-so"), {**empty, **parts})
+
+
+def test_values_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="2 texts cannot have 1 labels"):
+        Labelled(("a", "b"), (0,))
+    with pytest.raises(ValueError, match="mine has no part validation; it may be empty"):
+        LabelledSet("mine", ("a", "b"), {"train": Labelled()})
+    with pytest.raises(ValueError, match="no part 'tset'; there are train, validation, test"):
+        some()["tset"]
+    with pytest.raises(ValueError, match="test of mine has label 3, but there are 3 classes"):
+        some(test=Labelled(("a",), (3,)))
+
+
+@given(st.lists(st.integers(0, 2), min_size=1).map(lambda labels: [0, 1, 2, *labels]))
+def test_weights_are_inverse_to_frequency_and_1_on_average(labels):
+    texts = some(train=Labelled(tuple(map(str, labels)), tuple(labels)))
+    assert texts.counts() == tuple(map(labels.count, range(3)))
+    weights = texts.weights()
+    assert np.mean([weights[label] for label in labels]) == pytest.approx(1)
+    theirs = compute_class_weight("balanced", classes=np.arange(3), y=np.array(labels))
+    assert weights == pytest.approx(theirs)
+
+
+def test_a_class_without_texts_has_a_count_but_no_weight():
+    texts = some(train=Labelled(("a", "b"), (0, 2)))
+    assert texts.counts() == (1, 0, 1) and texts.counts("test") == (0, 0, 0)
+    with pytest.raises(ValueError, match="class 'good' has no text in train"):
+        texts.weights()
+
+
+def test_the_digest_tells_content_classes_and_parts_apart():
+    one = Labelled(("a", "b"), (0, 1))
+    sets = [
+        some(),
+        some(train=one),
+        some(test=one),
+        some(train=Labelled(("b", "a"), (1, 0))),
+        some(train=Labelled(("a", "b"), (1, 0))),
+        some(train=one, test2013=one),
+        LabelledSet("mine", ("bad", "good", "fair"), dict(some(train=one).parts)),
+    ]
+    assert len({texts.digest for texts in sets}) == len(sets)
+    assert some(train=one, test=one).digest == some(test=one, train=one).digest
