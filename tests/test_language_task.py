@@ -399,3 +399,10 @@ def test_the_command_proves_and_its_code_says_whether(typed, monkeypatch):
     monkeypatch.setattr(KVCache, "append", spoilt)
     code, out, _ = typed("run", "the cat", "--check-cache")
     assert code == 1 and "The cache is WRONG" in out
+
+
+def test_a_prompt_of_which_nothing_is_known_is_refused(text, tmp_path):
+    run = trained(text, tmp_path, epochs=1)
+    with pytest.raises(UserError, match="prompt: none of its 2 tokens is in the vocabulary of"):
+        run.predict("犬猫")
+    assert run.predict("犬 cat")[0].text  # some of it will do

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 import torch
 
+from regard.data.entries import number_kind
 from regard.data.images import SPLITS
 from regard.data.text import text_of
+from regard.data.tokens import count_unknown
 from regard.data.vocabulary import Vocabulary
 from regard.errors import UserError
 from regard.evaluate.generate import Rules, sample
@@ -101,7 +104,15 @@ def windows_in(tokens: Sized, length: int) -> int:
 
 
 def prompt_of(facts: Facts, name: str, text: str) -> Prompt:
-    return Prompt(name, text, tuple(facts.words.encode(text)))
+    """A text as a prompt, unless the model knows nothing of it."""
+    words = facts.words
+    tokens = tuple(words.encode(text))
+    if tokens and count_unknown(np.array(tokens, number_kind(len(words))), words) == len(tokens):
+        raise UserError(
+            f"{name}: none of its {len(tokens)} tokens is in the vocabulary of this run, which has "
+            f"{len(words)}"
+        )
+    return Prompt(name, text, tokens)
 
 
 def predict(trained: Speaker, prompts: Sequence[Prompt]) -> list[Answer]:

@@ -24,7 +24,7 @@ from regard.look.cache_view import DONE, MOST, NEVER, NEW, Entries, cache_grid, 
 from regard.look.text_maps import text_maps
 from regard.model.block import BlockCache
 from regard.model.gpt import GPT
-from regard.tasks.language.answers import Prompt, prompt_of
+from regard.tasks.language.answers import Prompt
 from regard.tasks.language.data import LanguageData, part_of
 from regard.tasks.language.judging import Speaker
 
@@ -379,7 +379,7 @@ def some_text(trained: Speaker, data: Callable[[], LanguageData]) -> Prompt:
         own = data()
         tokens, _ = part_of(own, "validation")
     except UserError:
-        return prompt_of(facts, "a text of regard's own", SAID)
+        return Prompt("a text of regard's own", SAID, tuple(facts.words.encode(SAID)))
     some = tuple(int(token) for token in tokens[:most])
     return Prompt(f"validation of {own.name}", facts.words.decode(some), some)
 
