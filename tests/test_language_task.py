@@ -357,7 +357,7 @@ def test_the_command_asks_otherwise_than_the_run_was_told(typed):
         code, _, err = typed("run", "the cat", *words)
         assert code == 2 and said in err and err.count("\n") == 1
     assert "there is no run" in typed("nowhere", "the cat")[2]
-    assert typed("run", "y" * 5000, "--speaking.tokens", "1")[0] == 0
+    assert typed("run", "a" * 5000, "--speaking.tokens", "1")[0] == 0
     assert "predict what?" in typed("run")[2]
 
 
