@@ -2,7 +2,8 @@
 
 `test_mutants.py` runs them on the real source, as tests, and on copies with a fault planted in
 each. As a script it runs them on every source tree named on the command line, in one process,
-and prints as JSON which checks failed on which tree.
+and prints as JSON which checks failed on which tree. Two more stand behind them: one needs a
+process of its own, the other a task to train.
 """
 
 import importlib
@@ -11,7 +12,9 @@ import math
 import operator
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -248,6 +251,27 @@ def decode_compiled(cache: KVCache, batched: bool) -> None:
             out.append(step(x[:, at : at + 1].clone(), where))
     torch.testing.assert_close(torch.cat(out, 1), once, **EXACT)
     assert len(graphs) == 1, f"{len(graphs)} graphs for seven steps"
+
+
+def goes_on_bit_for_bit(train: Callable[..., Any], folder: Path) -> None:
+    """A run that stops after one epoch of three ends as one does that never stopped.
+
+    `train(out=…, epochs=…, **changes)` makes a new run.
+    """
+    from regard.tasks import train as train_on
+
+    # A rate that does not depend on how many epochs are planned.
+    level = {"train.average": 0.9, "train.schedule": {"kind": "constant", "warmup": 0.0}}
+    whole = train(out=folder / "whole", epochs=3, **level)
+    part = train(out=folder / "part", epochs=1, **level)
+    options = {"resume": True, "epochs": 3, "quiet": True, "device": "cpu", "report": False}
+    again = train_on(part.task.name, out=folder / "part", **options)
+    theirs = whole.model.state_dict()
+    for name, weight in again.model.state_dict().items():
+        assert torch.equal(weight, theirs[name]), name
+    assert [line["validation.loss"] for line in again.metrics] == [
+        line["validation.loss"] for line in whole.metrics
+    ]
 
 
 def failures() -> dict[str, str]:

@@ -5,6 +5,8 @@ where that is missing. The run ends with a table of such skips. `REGARD_REQUIRE=
 them into failures, for machines that are known to have the thing.
 """
 
+from __future__ import annotations
+
 import os
 import random
 import shutil
@@ -13,8 +15,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from browser import Browser, Page
+    from regard.look.document import Document
 
 try:  # a machine lent for its GPU may have torch and pytest and little else
     import hypothesis
@@ -122,6 +129,16 @@ def _same_random_numbers_in_every_test() -> Iterator[None]:
 
 
 @pytest.fixture
+def own_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """No test that uses this touches the user's cache or data, unless it asks for real data."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    if not request.node.get_closest_marker("data"):
+        monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
+
+
+@pytest.fixture
 def in_a_plain_process() -> Callable[[str], str]:
     """Runs a script where shapes are not checked at every call, as users and compilers have it."""
 
@@ -134,9 +151,31 @@ def in_a_plain_process() -> Callable[[str], str]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """A headless Chromium for the tests of a file."""
     from browser import Browser
 
     with Browser(tmp_path_factory.mktemp("chromium")) as running:
         yield running
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Writes a document, opens it, and at the end demands that nothing went wrong in it."""
+    from regard.look.document import write_document
+
+    pages = []
+
+    def open_document(document: Document, address: str = "", **options: Any) -> Page:
+        path = tmp_path / f"page {len(pages)}.html"
+        write_document(path, document)
+        page = browser.open(path.as_uri() + address, **options)
+        pages.append((page, path))
+        return page
+
+    yield open_document
+    for page, path in pages:
+        outside = [url for url in page.requests if not url.startswith(("data:", "blob:"))]
+        page.close()
+        assert page.errors == []
+        assert {url.partition("#")[0] for url in outside} == {path.as_uri()}

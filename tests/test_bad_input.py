@@ -433,6 +433,10 @@ CASES: dict[str, tuple[Callable[[Desk], list[str]], str]] = {
         lambda d: ["predict", str(d.trained), str(bomb(d))],
         "bomb.png has 900000000 pixels",
     ),
+    "predict and check a cache that is none": (
+        lambda d: ["predict", str(d.trained), "test:0", "--check-cache"],
+        "--check-cache is for runs of language, and ",
+    ),
     "look at what": (lambda d: ["look", str(d.trained)], "look at what? regard look"),
     "look written as what": (
         lambda d: ["look", str(d.trained), "test:0", "--out", "look.xyz"],

@@ -18,12 +18,12 @@ from regard.bench.captions import (
     Subject,
     check_words,
     drawn,
-    figure,
     noise,
     write,
     write_theirs,
     writers,
 )
+from regard.bench.table import figure, rate_table
 from regard.bench.training import count
 from regard.bench.twins import as_captioner, check_captioner
 from regard.evaluate.generate import Rules
@@ -195,6 +195,26 @@ def test_transformers_takes_part_where_it_is_installed():
     ours = Captioner(TINY)
     assert set(writers(ours, None)) == {OURS}
     assert set(writers(ours, nn.Linear(2, 2))) == {OURS, TRANSFORMERS}
+
+
+def test_each_contender_has_a_line_beside_ours():
+    row = {
+        "model": "small",
+        "batch": 4,
+        "rates": {"ours": 1000.0, "theirs": 250.0},
+        "quartiles": {"ours": (990.0, 1010.0), "theirs": (4.0, 300.0)},
+        "other": {"ours": 0, "theirs": 7},
+    }
+    names = {"about": ("model", "batch"), "unit": "words/s", "rates": "rates", "ours": "ours"}
+    table = rate_table("title", [row, row], more={"differ": "other"}, **names)
+    headings = [column.header for column in table.columns]
+    assert headings == ["model", "batch", "who", "words/s", "quartiles", "× time", "differ"]
+    lines = list(zip(*(column.cells for column in table.columns), strict=True))
+    ours = ("small", "4", "ours", "1,000", "990 … 1,010", "1.00", "0")
+    theirs = ("small", "4", "theirs", "250", "4.00 … 300", "4.00", "7")
+    assert lines == [ours, theirs] * 2
+    assert [line.end_section for line in table.rows] == [False, True] * 2
+    assert len(rate_table("title", [row], **names).columns) == 6
 
 
 def test_rates_are_printed_with_three_digits():

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regard.attention import attend, watch
 from regard.config import build, to_values
 from regard.data.corpus import read_corpus
-from regard.data.vocabulary import WordPieceVocabulary
+from regard.data.word_pieces import WordPieceVocabulary
 from regard.errors import UserError
 from regard.model import MODELS, Bert, BertConfig
 from regard.model import minilm as module

@@ -13,7 +13,8 @@ from rich.console import Console
 from regard.attention import KVCache
 from regard.attention.cache import Kept
 from regard.attention.where import locate
-from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
+from regard.data.vocabulary import Vocabulary, VocabularyConfig, fit_vocabulary
+from regard.data.word_pieces import WordPieceVocabulary
 from regard.errors import UserError
 from regard.look.cache_view import MOST, Entries, cache_grid, entries
 from regard.model.config import GPTConfig
@@ -49,9 +50,9 @@ KINDS = {
 }
 
 
-def speaker(**fields) -> Trained:
+def speaker(vocabulary: Vocabulary | None = None, **fields) -> Trained:
     """A model that was never trained, but looks and scores as unevenly as one that was."""
-    words = fit_vocabulary([TEXT], VocabularyConfig(kind="characters", floor=1))
+    words = vocabulary or fit_vocabulary([TEXT], VocabularyConfig(kind="characters", floor=1))
     shape = {"width": 32, "heads": 4, "layers": 2, "length": 40, "words": len(words), **fields}
     config = LanguageConfig(model=GPTConfig(**shape))
     torch.manual_seed(0)
@@ -191,6 +192,23 @@ def test_what_is_stored_is_what_the_caches_hold():
     assert told.stored == sum(some.k.numel() + some.v.numel() for some in kept)
     sizes = [some.k.nbytes + some.v.nbytes for some in kept]
     assert told.held == sum(sizes)
+
+
+def test_no_special_entry_is_shown_wherever_it_stands(monkeypatch):
+    specials = ("padding", "start", "end", "unknown", "mask")
+    pieces = ("the", "cat", "[SEP]", "[PAD]", "sat", "[MASK]", "[UNK]", "on", "[CLS]")
+    vocabulary = WordPieceVocabulary(specials, pieces)
+    decode, best = GPT.decode, [vocabulary.special(name) for name in specials]
+
+    def tempted(self, *inputs, **options):
+        scores = decode(self, *inputs, **options)
+        scores[..., best] += 1000
+        scores[..., 1] += 500
+        return scores
+
+    monkeypatch.setattr(GPT, "decode", tempted)
+    told = explain(speaker(vocabulary), torch.tensor([vocabulary.encode("the cat sat")]))
+    assert told.words == ("the", "cat", "sat", "cat") and told.holds
 
 
 def test_a_row_that_should_be_done_and_is_not_is_found_out(monkeypatch):

@@ -43,6 +43,7 @@ from regard.tasks.run import flattened
 from regard.tasks.session import Session
 from regard.tasks.task import Trained
 
+pytestmark = pytest.mark.usefixtures("own_folders")
 CPU = torch.device("cpu")
 EYES = {"image": 16, "patch": 4, "stem": "patch", "width": 16, "layers": 1, "heads": 2}
 EYES |= {"mask": None}  # the recipe's is for another grid
@@ -59,12 +60,6 @@ def _few_scenes_are_held_out() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "scene_set", partial(scene_set, held=HELD))
         yield
-
-
-@pytest.fixture(autouse=True)
-def _own_folders(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ from regard.data.captions import (
 from regard.data.images import SPLITS, ArrayImages
 from regard.errors import UserError
 
+pytestmark = pytest.mark.usefixtures("own_folders")
+
 # By image: its split and its captions, in any writing.
 SAID = {
     "0.png": ("train", ["A dog runs .", "A brown dog, running"]),
@@ -30,14 +32,6 @@ SAID = {
     "4.png": ("test", ["A cat", "a\u0301 cat \u202eon a mat"]),
     "5.png": ("test", ["Two cats"]),
 }
-
-
-@pytest.fixture(autouse=True)
-def _own_folders(tmp_path, monkeypatch, request):
-    """No test reads or writes the user's data, except those that ask for it."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    if not request.node.get_closest_marker("data"):
-        monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
 
 
 def rows() -> list[tuple[str, str, str]]:

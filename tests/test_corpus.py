@@ -21,13 +21,8 @@ from regard.data.text import Span, Text, last_break
 from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
 from regard.errors import UserError
 
+pytestmark = pytest.mark.usefixtures("own_folders")
 LINES = "".join(f"{n}: ein Hündchen läuft, 犬が走る 🐕\n" for n in range(200))
-
-
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -198,8 +193,7 @@ def test_a_name_is_looked_for_where_data_are(tmp_path, monkeypatch):
 
 
 @pytest.mark.data("tiny_shakespeare")
-def test_tiny_shakespeare_is_divided_as_everybody_divides_it(monkeypatch):
-    monkeypatch.undo()
+def test_tiny_shakespeare_is_divided_as_everybody_divides_it():
     corpus = read_corpus("tiny_shakespeare")
     train, validation, test = parts(corpus)
     assert (len(train), len(validation), test) == (1_003_854, 111_540, "")
@@ -210,8 +204,7 @@ def test_tiny_shakespeare_is_divided_as_everybody_divides_it(monkeypatch):
 
 
 @pytest.mark.data("wikitext-2")
-def test_wikitext_2_has_the_words_it_is_known_for(monkeypatch):
-    monkeypatch.undo()
+def test_wikitext_2_has_the_words_it_is_known_for():
     corpus = read_corpus("wikitext-2")
     for split, lines, words in (
         ("train", 36_718, 2_051_910),

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import io
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +163,102 @@ def test_classes_stand_by_number_if_all_are_numbers(tmp_path):
     path = write(tmp_path / "own.csv", table(rows))
     assert read_labelled(path).classes == tuple(map(str, range(1, 12)))
     assert everything(read_labelled(path)) == sorted(rows)
+
+
+# Pairs of texts
+
+
+PAIRS = [(f"Premise {n // 3}", f"Hypothesis {n}", ("yes", "no", "open")[n % 3]) for n in range(90)]
+NAMES = ("premise", "hypothesis", "label")
+
+
+def test_pairs_have_two_texts_and_are_held_out_by_the_first(tmp_path):
+    path = write(tmp_path / "own.csv", table(PAIRS, head=NAMES))
+    texts = read_labelled(path, text="premise", pair=" Hypothesis")
+    rows = [
+        (*both, texts.classes[label])
+        for part in texts.parts.values()
+        for both, label in zip(part.whole(), part.labels, strict=True)
+    ]
+    assert sorted(rows) == sorted(PAIRS) and texts.classes == ("no", "open", "yes")
+    assert [len(part.seconds) for part in texts.parts.values()] == [81, 9, 0]
+    assert not {*texts["train"].texts} & {*texts["validation"].texts}
+    assert {*texts["validation"].texts} == a_tenth(
+        [p[0] for p in PAIRS], [n % 3 for n in range(90)]
+    )
+    alone = read_labelled(path, text="premise")
+    assert not alone["train"].seconds and alone.digest != texts.digest
+
+
+def test_a_folder_of_pairs_has_them_in_every_part(tmp_path):
+    write(tmp_path / "own" / "train.tsv", table(PAIRS, head=NAMES, sign="\t"))
+    turned = [row[::-1] for row in [*PAIRS[:2], ("Premise 0", "Hypothesis 5", "no")]]
+    write(tmp_path / "own" / "test.csv", table(turned, head=NAMES[::-1]))
+    texts = read_labelled(tmp_path / "own", text="premise", pair="hypothesis")
+    assert texts["test"].whole() == [
+        *(("Premise 0", "Hypothesis 0"), ("Premise 0", "Hypothesis 1")),
+        ("Premise 0", "Hypothesis 5"),
+    ]
+    train = {both[0] for both in texts["train"].whole()}
+    assert texts.shared("test") == (2 if "Premise 0" in train else 0)
+    write(tmp_path / "own" / "dev.csv", table(PAIRS, head=NAMES))
+    assert read_labelled(tmp_path / "own", text="premise", pair="hypothesis").shared("test") == 2
+    path = write(tmp_path / "own" / "test.csv", table(ROWS))
+    words = f"{path}, line 1 has no column 'hypothesis'; there are text, label"
+    assert said(tmp_path / "own", text="premise", pair="hypothesis") == words
+
+
+def test_the_second_text_may_have_a_usual_name(tmp_path):
+    path = write(tmp_path / "own.csv", table(PAIRS, head=("text", "sentence", "label")))
+    assert read_labelled(path, pair="sentence")["train"].seconds[0].startswith("Hypothesis")
+    assert "has 2 columns that may be the text, text and sentence" in said(path)
+
+
+@pytest.mark.parametrize(
+    ("head", "options", "words"),
+    [
+        (NAMES, {"text": "premise", "pair": "hypo"}, " has no column 'hypo'; did you mean 'hypoth"),
+        (NAMES, {"pair": "hypothesis"}, " names no text column (text, sentence, review, content)"),
+        (
+            NAMES,
+            {"text": "premise", "pair": "premise"},
+            ": column 'premise' cannot be both the first text and the second",
+        ),
+        (
+            NAMES,
+            {"text": "premise", "pair": "label", "label": "label"},
+            ": column 'label' cannot be both the second text and the label",
+        ),
+        (
+            ("text", "two", "two"),
+            {"pair": "two", "label": "two"},
+            " has 2 columns that may be the second text, two and two: rename one",
+        ),
+        (NAMES, {"text": "premise", "pair": "label"}, " names no label column (label, class, s"),
+    ],
+)
+def test_columns_of_pairs_in_doubt_are_a_sentence(tmp_path, head, options, words):
+    path = write(tmp_path / "own.csv", table(PAIRS, head=head))
+    assert said(path, **options).startswith(f"{path}, line 1{words}")
+
+
+def test_two_columns_are_no_pair_with_a_label(tmp_path):
+    path = write(tmp_path / "own.csv", table(ROWS))
+    assert said(path, pair="label").startswith(f"{path}, line 1 names no label column")
+    path = write(tmp_path / "own.csv", table(ROWS, head=("premise", "hypothesis")))
+    assert said(path, text="premise", pair="hypothesis").startswith(
+        f"{path}, line 1 names no label column"
+    )
+
+
+def test_an_empty_second_text_is_named_by_its_line_or_left_out(tmp_path):
+    rows = [PAIRS[0], ("Premise", " ", "yes"), *PAIRS[1:]]
+    path = write(tmp_path / "own.csv", table(rows, head=NAMES))
+    options = {"text": "premise", "pair": "hypothesis"}
+    assert said(path, **options) == f"{path}, line 3 has an empty second text"
+    texts = read_labelled(path, skip_bad=True, **options)
+    assert len(texts.skipped) == 1 and sum(map(len, texts.parts.values())) == 90
+    assert all(len(part.seconds) == len(part) for part in texts.parts.values())
 
 
 # What is forgiven
@@ -348,9 +445,94 @@ def test_the_real_sst2_has_its_published_sizes(monkeypatch):
     )
 
 
+SICK = [
+    (str(n), f"A man {n} sings", f"A man {n // 2} acts", label, "4.5", part)
+    for n, (label, part) in enumerate(
+        (label, part)
+        for part in ("TRAIN", "TRIAL", "TEST", "TRAIN")
+        for label in ("NEUTRAL", "ENTAILMENT", "CONTRADICTION")
+    )
+]
+SICK_HEAD = (
+    *("pair_ID", "sentence_A", "sentence_B"),
+    *("entailment_label", "relatedness_score", "SemEval_set"),
+)
+
+
+def sick(path: Path, rows=SICK, head=SICK_HEAD) -> Path:
+    return write(path, table(rows, head=head, sign="\t"))
+
+
+@pytest.mark.parametrize("place", LABELLED["sick"].places)
+@pytest.mark.parametrize("name", ["SICK.txt", "SICK.tsv", "SICK.txt.gz"])
+def test_sick_has_pairs_in_three_parts(tmp_path, place, name):
+    path = sick(tmp_path / "data" / place / name)
+    texts = read_labelled("sick")
+    assert find_labelled("sick") == path.parent and texts.name == "sick"
+    assert texts.classes == ("contradiction", "entailment", "neutral")
+    assert texts.licence == "CC BY-NC-SA 3.0" and "marcobaroni.org" in texts.origin
+    assert {part: rows.labels for part, rows in texts.parts.items()} == {
+        "train": (2, 1, 0, 2, 1, 0),
+        "validation": (2, 1, 0),
+        "test": (2, 1, 0),
+    }
+    assert texts["validation"].whole() == [row[1:3] for row in SICK[3:6]]
+    assert texts["train"].seconds == tuple(row[2] for row in SICK[:3] + SICK[9:])
+    for there in (path, path.parent):  # the same by its path
+        assert read_labelled(there).digest == texts.digest
+        assert read_labelled(there).name == "sick"
+
+
+def test_the_official_file_of_sick_has_more_columns_in_another_order(tmp_path):
+    rows = [(row[5], *row[:5], "A_entails_B", "FLICKR") for row in SICK]
+    head = (SICK_HEAD[5], *SICK_HEAD[:5], "entailment_AB", "sentence_A_dataset")
+    one = read_labelled(sick(tmp_path / "SICK.txt", rows, head))
+    assert one.digest == read_labelled(sick(tmp_path / "SICK.tsv")).digest
+
+
+def test_the_table_of_sick_may_be_read_as_ones_own(tmp_path):
+    path = sick(tmp_path / "SICK.tsv")
+    options = {"text": "sentence_A", "label": "entailment_label", "pair": "sentence_B"}
+    texts = read_labelled(path, **options)
+    assert texts.classes == ("CONTRADICTION", "ENTAILMENT", "NEUTRAL")
+    assert (texts.name, texts.licence, len(texts["test"])) == ("SICK.tsv", "your own", 0)
+
+
+def test_what_is_not_sick_is_a_sentence(tmp_path):
+    home = tmp_path / "data" / "sick"
+    assert said("sick") == (
+        "sick is not on this machine: put SICK.txt from http://marcobaroni.org/composes/sick.html "
+        f"into {home}"
+    )
+    path = sick(home / "SICK.txt", head=(*SICK_HEAD[:5], "part"))
+    assert said("sick").startswith(f"{path}, line 1 has no column 'SemEval_set'; there are pair_id")
+    sick(path, [*SICK, ("9", "a", "b", "NEUTRAL", "1", "DEV")])
+    assert said("sick") == f"{path}, line 14 is of part 'DEV'; SICK has TRAIN, TRIAL, TEST"
+    sick(path, SICK[:3] + SICK[6:])
+    assert said("sick") == f"{path} has no row of part TRIAL"
+    sick(path, [row for row in SICK if row[3] != "NEUTRAL" or row[5] != "TRAIN"])
+    assert said("sick") == (
+        f"{path} has labels contradiction, entailment; SICK has contradiction, entailment, neutral"
+    )
+    sick(path, [*SICK, ("9", "a", "", "NEUTRAL", "1", "TEST")])
+    assert said("sick") == f"{path}, line 14 has an empty second text"
+    (home / "SICK.txt").rename(home / "SICK.tst")
+    assert said("sick") == f"{home} has no SICK.txt"
+
+
+@pytest.mark.data("sick")
+def test_the_real_sick_has_its_published_sizes(monkeypatch):
+    monkeypatch.undo()
+    texts = read_labelled("sick")
+    assert [len(texts[part]) for part in texts.parts] == [4_439, 495, 4_906]
+    assert texts.counts() == (641, 1_274, 2_524) and texts.counts("test") == (712, 1_404, 2_790)
+    assert not texts.skipped and texts.shared("test") == texts.shared("validation") == 0
+
+
 def test_named_sets_have_their_own_columns():
     assert said("reviews", text="t") == "--text t is for files of your own; reviews needs none"
     assert said("sst2", label="y") == "--label y is for files of your own; sst2 needs none"
+    assert said("sick", pair="z") == "--pair z is for files of your own; sick needs none"
 
 
 # What is refused
@@ -498,7 +680,7 @@ def test_too_few_texts_to_hold_one_out_are_refused(tmp_path, rows):
 def test_what_is_not_there_or_no_table_is_said(tmp_path):
     assert said(tmp_path / "own.csv") == f"{tmp_path / 'own.csv'} is not there"
     assert said("revews") == "revews is not there; did you mean 'reviews'?"
-    assert said("zzz") == "zzz is not there; there are reviews, sst2"
+    assert said("zzz") == "zzz is not there; there are reviews, sst2, sick"
     assert said("x" * 5000).endswith("cannot be read: File name too long")
     path = write(tmp_path / "own.txt", table(ROWS))
     assert said(path).startswith(f"{path} is no .csv or .tsv: give a table with a text and a label")
@@ -529,6 +711,10 @@ def some(**parts: Labelled) -> LabelledSet:
 def test_values_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="2 texts cannot have 1 labels"):
         Labelled(("a", "b"), (0,))
+    with pytest.raises(ValueError, match="2 texts cannot have 1 seconds"):
+        Labelled(("a", "b"), (0, 1), ("c",))
+    with pytest.raises(ValueError, match="mine has pairs in some parts and single texts in others"):
+        some(train=Labelled(("a",), (0,), ("b",)), test=Labelled(("a",), (0,)))
     with pytest.raises(ValueError, match="mine has no part validation; it may be empty"):
         LabelledSet("mine", ("a", "b"), {"train": Labelled()})
     with pytest.raises(ValueError, match="no part 'tset'; there are train, validation, test"):
@@ -563,7 +749,17 @@ def test_the_digest_tells_content_classes_and_parts_apart():
         some(train=Labelled(("b", "a"), (1, 0))),
         some(train=Labelled(("a", "b"), (1, 0))),
         some(train=one, test2013=one),
+        some(train=replace(one, seconds=("b", "c"))),
+        some(train=replace(one, seconds=("c", "b"))),
         LabelledSet("mine", ("bad", "good", "fair"), dict(some(train=one).parts)),
     ]
     assert len({texts.digest for texts in sets}) == len(sets)
     assert some(train=one, test=one).digest == some(test=one, train=one).digest
+    # Runs keep the digests of single texts, so this one is for ever.
+    assert some(train=one).digest.startswith("277481ea8ddf7c88")
+
+
+def test_some_of_several_pairs_keep_their_second_texts():
+    pairs = Labelled(("a", "b", "c"), (0, 1, 2), ("d", "e", "f"))
+    assert pairs.only([2, 0]).whole() == [("c", "f"), ("a", "d")]
+    assert pairs.only(()).seconds == () and Labelled(("a",), (0,)).only([0]).whole() == [("a",)]

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import regard as rg
+from checks import goes_on_bit_for_bit
 from regard.attention import KVCache
 from regard.cli import main
 from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
@@ -150,17 +152,7 @@ def test_any_vocabulary_will_do(text, tmp_path, kind):
 
 
 def test_a_run_goes_on_bit_for_bit_where_it_was_stopped(text, tmp_path):
-    level = {"train.average": 0.9, "train.schedule": {"kind": "constant", "warmup": 0.0}}
-    whole = trained(text, tmp_path, out=tmp_path / "whole", **level)
-    trained(text, tmp_path, out=tmp_path / "part", epochs=1, **level)
-    options = {"resume": True, "epochs": 3, "quiet": True, "device": "cpu", "report": False}
-    again = rg.train("language", out=tmp_path / "part", **options)
-    theirs = whole.model.state_dict()
-    for name, weight in again.model.state_dict().items():
-        assert torch.equal(weight, theirs[name]), name
-    assert [line["validation.loss"] for line in again.metrics] == [
-        line["validation.loss"] for line in whole.metrics
-    ]
+    goes_on_bit_for_bit(partial(trained, text, tmp_path), tmp_path)
 
 
 def test_the_commands_train_measure_ask_and_look(text, tmp_path, capsys, monkeypatch):

@@ -21,14 +21,9 @@ from regard.data.pairs import (
 )
 from regard.errors import UserError
 
+pytestmark = pytest.mark.usefixtures("own_folders")
 ENGLISH = [f"Dog {n} runs." for n in range(40)]
 GERMAN = [f"Hündchen {n} läuft — 犬 🐕." for n in range(40)]
-
-
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -231,8 +226,7 @@ def test_a_set_that_is_not_there_says_where_it_should_be(tmp_path):
 
 
 @pytest.mark.data("multi30k")
-def test_the_real_multi30k_has_its_published_sizes(monkeypatch):
-    monkeypatch.undo()
+def test_the_real_multi30k_has_its_published_sizes():
     pairs = read_pairs("multi30k")
     sizes = {part: len(rows) for part, rows in pairs.parts.items()}
     assert sizes == {"train": 29_000, "validation": 1_014, "test": 1_000, "test2017": 1_000}

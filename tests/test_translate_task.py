@@ -5,6 +5,7 @@ import json
 import math
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from torch.nn import functional as F
 
 import regard as rg
+from checks import goes_on_bit_for_bit
 from regard.cli import main
 from regard.config import change
 from regard.data.pairs import Pairs, PairSet
@@ -167,18 +169,8 @@ def test_how_it_writes_may_be_said_when_it_is_asked(run):
 
 
 def test_a_run_goes_on_bit_for_bit_where_it_was_stopped(table, tmp_path):
-    level = {"train.average": 0.9, "train.schedule": {"kind": "constant", "warmup": 0.0}}
-    level |= {"model.dropout": 0.1, "smoothing": 0.1}
-    whole = trained(table, tmp_path, out=tmp_path / "whole", epochs=3, **level)
-    trained(table, tmp_path, out=tmp_path / "part", epochs=1, **level)
-    options = {"resume": True, "epochs": 3, "quiet": True, "device": "cpu", "report": False}
-    again = rg.train("translate", out=tmp_path / "part", **options)
-    theirs = whole.model.state_dict()
-    for name, weight in again.model.state_dict().items():
-        assert torch.equal(weight, theirs[name]), name
-    assert [line["validation.loss"] for line in again.metrics] == [
-        line["validation.loss"] for line in whole.metrics
-    ]
+    noisy = {"model.dropout": 0.1, "smoothing": 0.1}
+    goes_on_bit_for_bit(partial(trained, table, tmp_path, **noisy), tmp_path)
 
 
 def test_the_commands_train_measure_ask_and_look(table, tmp_path, capsys, monkeypatch):

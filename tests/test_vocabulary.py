@@ -16,25 +16,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tokenizers import normalizers, pre_tokenizers
 
-from regard.data import vocabulary as module
+from regard.data import blocks as blocks_module
+from regard.data.blocks import in_blocks
+from regard.data.byte_pairs import BytePairVocabulary, join_neighbours, signs_of_bytes
 from regard.data.entries import number_kind
 from regard.data.letters import CharacterVocabulary, RawVocabulary
-from regard.data.vocabulary import (
-    BytePairVocabulary,
-    Vocabulary,
-    VocabularyConfig,
-    WordPieceVocabulary,
-    WordVocabulary,
-    fit_vocabulary,
-    from_text,
-    in_blocks,
-    join_neighbours,
-    longest_pieces,
-    normalised,
-    read_wordpieces,
-    signs_of_bytes,
-    words_of,
-)
+from regard.data.vocabulary import Vocabulary, VocabularyConfig, fit_vocabulary, from_text
+from regard.data.word_pieces import WordPieceVocabulary, longest_pieces, read_wordpieces
+from regard.data.words import WordVocabulary, normalised, words_of
 from regard.errors import UserError
 
 TEXTS = (
@@ -200,14 +189,14 @@ SPACED = fit_vocabulary(
 def test_a_long_text_in_blocks_gives_the_numbers_of_the_whole(parts):
     text = "".join(parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", 3)
+        patch.setattr(blocks_module, "BLOCK", 3)
         blocks, numbers = list(in_blocks(text)), SPACED.encode(text)
     assert "".join(blocks) == text and numbers == SPACED._tokenizer.encode(text).ids
 
 
 def test_blocks_are_about_as_long_as_they_should_be():
     blocks = list(in_blocks("dog " * 100_000))
-    assert len(blocks) == 25 and max(map(len, blocks)) < module.BLOCK + 5
+    assert len(blocks) == 25 and max(map(len, blocks)) < blocks_module.BLOCK + 5
 
 
 def test_a_model_may_write_bytes_that_are_no_text():
@@ -288,7 +277,7 @@ def test_in_lower_case_the_pieces_are_those_of_the_lowered_texts():
 def test_in_blocks_digits_and_lower_case_give_the_numbers_of_the_whole(parts):
     text = "".join(parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", 3)
+        patch.setattr(blocks_module, "BLOCK", 3)
         numbers = BOTH.encode(text)
     assert numbers == BOTH._tokenizer.encode(text.lower()).ids
 
@@ -379,7 +368,7 @@ def test_encoding_is_cutting_each_word_into_longest_pieces(vocabulary, text):
 def test_in_blocks_word_pieces_are_those_of_the_whole(vocabulary, parts):
     text = " ".join(parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", 7)
+        patch.setattr(blocks_module, "BLOCK", 7)
         cut, array = vocabulary.encode(text), vocabulary.encode_array(text)
     assert cut == array.tolist() == vocabulary._tokenizer.encode(text).ids
 

@@ -28,6 +28,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.bench.measure import interleave
+from regard.bench.table import rate_table
 from regard.bench.training import count, version
 from regard.bench.twins import BEGIN, END, PADDING, as_captioner
 from regard.evaluate.generate import Rules, beam_search, greedy
@@ -79,7 +80,6 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     """Measure every model, batch and number of beams, print the table, and keep it when asked."""
     from rich.console import Console
     from rich.progress import track
-    from rich.table import Table
 
     console = Console(width=None if sys.stdout.isatty() else 120)
     try:
@@ -120,24 +120,16 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
             }
         )
 
-    table = Table(title=f"captions a second: float32, {device}")
-    for column in ("model", "batch", "beams", "who", "captions/s", "quartiles", "× time"):
-        table.add_column(column, justify="left" if column in ("model", "who") else "right")
-    for row in rows:
-        rates = row["captions_per_second"]
-        for who, rate in rates.items():
-            low, high = row["quartiles"][who]
-            table.add_row(
-                row["model"],
-                str(row["batch"]),
-                str(row["beams"]),
-                who,
-                figure(rate),
-                f"{figure(low)} … {figure(high)}",
-                f"{rates[OURS] / rate:.2f}",
-            )
-        table.add_section()
-    console.print(table)
+    console.print(
+        rate_table(
+            f"captions a second: float32, {device}",
+            rows,
+            about=("model", "batch", "beams"),
+            unit="captions/s",
+            rates="captions_per_second",
+            ours=OURS,
+        )
+    )
     strayed = max(max(row["other_words"].values()) for row in rows)
     console.print(
         "× time: how many times as long as regard this one takes. Every text has "
@@ -268,8 +260,3 @@ def noise(images: int, config: ViTConfig) -> Float[Tensor, "b k y x"]:
     """Images that mean nothing, drawn on the CPU so that every device sees the same."""
     draw = torch.Generator().manual_seed(1)
     return torch.randn(images, config.channels, config.image, config.image, generator=draw)
-
-
-def figure(rate: float) -> str:
-    """A rate with three digits that mean something."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:#.3g}"

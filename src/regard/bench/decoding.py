@@ -21,8 +21,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from regard.bench.captions import OURS, STATIC, TRANSFORMERS, Words, figure
+from regard.bench.captions import OURS, STATIC, TRANSFORMERS, Words
 from regard.bench.measure import interleave
+from regard.bench.table import rate_table
 from regard.bench.training import count, version
 from regard.bench.twins import BEGIN, END, PADDING, as_gpt2
 from regard.evaluate.generate import Rules, greedy
@@ -54,7 +55,6 @@ Write = Callable[[Int[Tensor, "b n"], int], Words]
 def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     """Measure every batch, print the table, and keep it when asked."""
     from rich.console import Console
-    from rich.table import Table
 
     console = Console(width=None if sys.stdout.isatty() else 120)
     left_out = {}
@@ -106,24 +106,17 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
                 }
             )
 
-    table = Table(title=f"words a second after a prompt: {device}")
-    for column in ("model", "batch", "who", "words/s", "quartiles", "× time", "texts that differ"):
-        table.add_column(column, justify="left" if column in ("model", "who") else "right")
-    for row in rows:
-        rates = row["words_per_second"]
-        for who, rate in rates.items():
-            low, high = row["quartiles"][who]
-            table.add_row(
-                row["model"],
-                str(row["batch"]),
-                who,
-                figure(rate),
-                f"{figure(low)} … {figure(high)}",
-                f"{rates[OURS] / rate:.2f}",
-                str(row["other_texts"][who]),
-            )
-        table.add_section()
-    console.print(table)
+    console.print(
+        rate_table(
+            f"words a second after a prompt: {device}",
+            rows,
+            about=("model", "batch"),
+            unit="words/s",
+            rates="words_per_second",
+            ours=OURS,
+            more={"texts that differ": "other_texts"},
+        )
+    )
     console.print("× time: how many times as long as regard this one takes.")
     if out is not None:
         path = out / f"bench-decoding-{device.type}.json"

@@ -28,7 +28,8 @@ from torch.nn import functional as F
 from regard.attention import sinusoidal
 from regard.bench.measure import interleave
 from regard.bench.training import count
-from regard.data.pair_batches import Lines, PairBatch, Picker, Tokens, by_length, cut
+from regard.data.lines import Lines
+from regard.data.pair_batches import PairBatch, Picker, Tokens, by_length, cut
 from regard.machine import machine
 from regard.model import Seq2Seq, Seq2SeqConfig
 from regard.model.parts import TokenEmbed

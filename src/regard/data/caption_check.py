@@ -11,7 +11,7 @@ from regard.data.captions import CaptionSet, from_listing
 from regard.data.catalogue import resolve
 from regard.data.images import SPLITS, FileImages
 from regard.data.listing import images_in
-from regard.data.vocabulary import words_of
+from regard.data.words import words_of
 from regard.data.workers import decode_all
 
 FLOOR = 5  # times; the share of words that are rarer is told

@@ -2,6 +2,7 @@
 
     read = read_labels(Path("own.csv.gz"))          # a line above names the columns
     read.texts[0], read.labels[0], read.lines[0]
+    read.seconds[0]                                 # where a column of second texts was asked for
     read.faults                                     # a sentence for each row that is no use
 
 A .csv has commas or semicolons between its columns, and a .tsv tabs; either may be packed by gzip.
@@ -15,11 +16,11 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.data.listing import same_letters
+from regard.data.listing import SPELLINGS, same_letters
 from regard.data.pair_files import ending, lines_of
 from regard.errors import UserError, nearest
 
@@ -37,6 +38,7 @@ class Columns(NamedTuple):
     label: int
     width: int
     named: bool
+    pair: int | None = None  # where the second texts are, if there are any
 
 
 class Read(NamedTuple):
@@ -48,6 +50,18 @@ class Read(NamedTuple):
     lines: tuple[int, ...]
     faults: tuple[str, ...]
     columns: Columns
+    seconds: tuple[str, ...] = ()
+
+    def only(self, rows: Iterable[int]) -> Read:
+        """Some of the rows, without the faults of others."""
+        rows = list(rows)
+        return self._replace(
+            texts=tuple(self.texts[row] for row in rows),
+            labels=tuple(self.labels[row] for row in rows),
+            lines=tuple(self.lines[row] for row in rows),
+            faults=(),
+            seconds=tuple(self.seconds[row] for row in rows) if self.seconds else (),
+        )
 
 
 Row = tuple[int, list[str]]  # the line it starts at, and its columns
@@ -57,33 +71,39 @@ class NoUse(Exception):
     """A row that cannot be used; the words say why."""
 
 
-def read_labels(path: Path, text: str = "", label: str = "", like: Columns | None = None) -> Read:
+def read_labels(
+    path: Path, text: str = "", label: str = "", like: Columns | None = None, pair: str = ""
+) -> Read:
     """A table of texts and labels; `text` and `label` name the columns where they need names.
 
     `like` are the columns of another table that goes with this one, and settles what is in doubt.
+    `pair` names the column of second texts, if the labels are of pairs.
     """
     faults: list[str] = []
     rows = list(rows_of(path, faults))
     if not rows:
         raise UserError(faults[0] if faults else f"{path} is empty")
-    columns = find_columns(path, rows, text, label, like)
-    texts, labels, lines = [], [], []
+    columns = find_columns(path, rows, text, label, like, pair)
+    texts, labels, lines, seconds = [], [], [], []
     for line, row in rows[columns.named :]:
         try:
-            one, other = pair(row, columns)
+            one, second, other = used(row, columns)
         except NoUse as why:
             faults.append(f"{path}, line {line} {why}")
         else:
             texts.append(one)
             labels.append(other)
             lines.append(line)
+            seconds += [second] * (columns.pair is not None)
     if columns.named and len(rows) == 1 and not faults:
         raise UserError(f"{path} has names of columns, but no row below them")
-    return Read(path, tuple(texts), tuple(labels), tuple(lines), tuple(faults), columns)
+    return Read(
+        *(path, tuple(texts), tuple(labels), tuple(lines), tuple(faults), columns, tuple(seconds))
+    )
 
 
-def pair(row: list[str], columns: Columns) -> tuple[str, str]:
-    """A row's text and label."""
+def used(row: list[str], columns: Columns) -> tuple[str, str, str]:
+    """A row's text, its second text if there are such, and its label."""
     if len(row) != columns.width:
         given = f"{len(row)} column{'s' * (len(row) > 1)}"
         raise NoUse(f"has {given}, but the first line has {columns.width}")
@@ -92,20 +112,26 @@ def pair(row: list[str], columns: Columns) -> tuple[str, str]:
             f"is not UTF-8: a byte 0x{ord(wrong[0]) - 0xDC00:02x} there belongs to no character"
         )
     text, label = row[columns.text].strip(), same_letters(row[columns.label].strip())
+    second = "" if columns.pair is None else row[columns.pair].strip()
     if not text:
         raise NoUse("has an empty text")
+    if columns.pair is not None and not second:
+        raise NoUse("has an empty second text")
     if not label:
         raise NoUse("has no label")
-    return text, label
+    return text, second, label
 
 
 # Which columns
 
 
 def find_columns(
-    path: Path, rows: list[Row], text: str, label: str, like: Columns | None
+    path: Path, rows: list[Row], text: str, label: str, like: Columns | None, pair: str
 ) -> Columns:
-    """The columns of text and label: as asked for, by their usual names, or by what is in them."""
+    """The columns of text and label: as asked for, by their usual names, or by what is in them.
+
+    A column of second texts is one only if it is asked for.
+    """
     line, first = rows[0]
     head = [name.strip().lower() for name in first]
     where = f"{path}, line {line}"
@@ -113,11 +139,12 @@ def find_columns(
         raise UserError(f"{where} is not UTF-8: save the file as UTF-8 first")
     if len(head) < 2:
         raise UserError(f"{where} has 1 column: there must be two, a text and a label")
-    ours = named_column(where, head, text, TEXT_COLUMNS, "text")
-    theirs = named_column(where, head, label, LABEL_COLUMNS, "label")
+    second = named_column(where, head, pair, "", "second text")
+    ours = named_column(where, head, text, TEXT_COLUMNS, "text", second)
+    theirs = named_column(where, head, label, LABEL_COLUMNS, "label", second)
     if ours is None and theirs is None:
         return unnamed(path, rows, like)
-    if len(head) == 2:  # if one of two is known, so is the other
+    if len(head) == 2 and second is None:  # if one of two is known, so is the other
         ours = 1 - (theirs or 0) if ours is None else ours
         theirs = 1 - ours if theirs is None else theirs
     for at, what, names in ((ours, "text", TEXT_COLUMNS), (theirs, "label", LABEL_COLUMNS)):
@@ -127,17 +154,24 @@ def find_columns(
                 f"{', '.join(head)}: say with --{what} which it is"
             )
     assert ours is not None and theirs is not None
-    if ours == theirs:
-        raise UserError(f"{where}: column {head[ours]!r} cannot be both the text and its label")
-    return Columns(ours, theirs, len(head), named=True)
+    for one, other, what in (
+        (ours, theirs, "the text and its label"),
+        (ours, second, "the first text and the second"),
+        (theirs, second, "the second text and the label"),
+    ):
+        if one == other:
+            raise UserError(f"{where}: column {head[one]!r} cannot be both {what}")
+    return Columns(ours, theirs, len(head), named=True, pair=second)
 
 
-def named_column(where: str, head: list[str], asked: str, usual: str, what: str) -> int | None:
-    """The column that is asked for, or else the one of a usual name, if there is one."""
+def named_column(
+    where: str, head: list[str], asked: str, usual: str, what: str, taken: int | None = None
+) -> int | None:
+    """The column that is asked for, or else the one of a usual name that is not taken, if any."""
     if asked and asked.strip().lower() not in head:
         raise UserError(f"{where} has no column {asked!r}; {nearest(asked.strip().lower(), head)}")
     names = [asked.strip().lower()] if asked else usual.split(", ")
-    found = [at for at, name in enumerate(head) if name in names]
+    found = [at for at, name in enumerate(head) if name in names and (asked or at != taken)]
     if len(found) > 1:
         raise UserError(
             f"{where} has {len(found)} columns that may be the {what}, "
@@ -173,7 +207,7 @@ def rows_of(path: Path, faults: list[str]) -> Iterator[Row]:
     """The rows of a table, empty lines aside; where marks are in disorder is a fault."""
     lines = [line.removesuffix(b"\r").decode(errors="surrogateescape") for line in lines_of(path)]
     filled = [(n, line) for n, line in enumerate(lines, start=1) if line.strip()]
-    tabs = ending(path).lower() == "tsv"
+    tabs = ending(path).lower() != "csv"
     if tabs and len({line.count("\t") for _, line in filled}) == 1:
         for n, line in filled:
             yield n, [unmarked(column) for column in line.split("\t")]
@@ -218,3 +252,22 @@ def separator(first: str) -> str:
         return len(head) > 1 and not usual.isdisjoint(head), len(head) == 2, len(head)
 
     return max(",;\t", key=sense)
+
+
+# Files
+
+
+def part_files(folder: Path) -> dict[str, Path]:
+    """The tables of a folder that are named after parts."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        stem = path.name.removesuffix(".gz").rpartition(".")[0]
+        part = SPELLINGS.get(stem.lower())
+        if part and ending(path).lower() in TABLES and path.is_file():
+            if part in found:
+                raise UserError(
+                    f"{folder} has two files for {part}, {found[part].name} and {path.name}: "
+                    "keep one"
+                )
+            found[part] = path
+    return found

@@ -1,11 +1,12 @@
 """Texts with labels, in parts to learn from, to choose by and to test on.
 
-    texts = read_labelled("reviews")        # or "sst2", "own.csv", "own.tsv.gz", "own/"
+    texts = read_labelled("reviews")        # or "sst2", "sick", "own.csv", "own.tsv.gz", "own/"
     texts.classes                           # ("negative", "positive")
     texts["train"].texts[0], texts["train"].labels[0]
+    read_labelled("sick")["train"].seconds  # the second text of each pair, where pairs have labels
 
-What there is by name, which files of your own are read, and what is held out. `label_files` reads
-the files themselves.
+Which files of your own are read, and what is held out. `labelled_sets` has what there is by name,
+and `label_files` reads the files themselves.
 """
 
 from __future__ import annotations
@@ -17,62 +18,32 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple
 
 from regard.data.catalogue import resolve
 from regard.data.held_texts import Held, a_tenth, with_phrases
 from regard.data.images import SPLITS
-from regard.data.label_files import TABLES, Columns, Read, read_labels
-from regard.data.listing import SPELLINGS, in_order
-from regard.data.pair_files import ending, lines_of
+from regard.data.label_files import TABLES, Columns, Read, part_files, read_labels
+from regard.data.labelled_sets import LABELLED, READERS, find_labelled, name_at, place_of
+from regard.data.listing import in_order
+from regard.data.pair_files import ending
 from regard.errors import UserError, nearest
-from regard.folders import data_folders
 
-FURTHER = "test2013"  # SST-2's own test, where its labels are given
-
-
-class Named(NamedTuple):
-    """What there is to say about labelled texts that have a name."""
-
-    title: str
-    licence: str
-    source: str
-    classes: tuple[str, ...]
-    places: tuple[str, ...] = ()  # under each folder that is searched; none if they are embedded
-    files: str = ""  # what lies there
-
-
-LABELLED: Mapping[str, Named] = MappingProxyType(
-    {
-        "reviews": Named(
-            "11,000 sentences that praise or blame, with negations, contrasts and quotations",
-            "Apache-2.0",
-            "made by regard",
-            ("negative", "positive"),
-        ),
-        "sst2": Named(
-            "67,000 phrases and 872 sentences from reviews of films",
-            "none stated; cite Socher et al., 2013",
-            "https://gluebenchmark.com/tasks",
-            ("negative", "positive"),
-            ("sst2", "SST-2", "glue/SST-2", "glue_data/SST-2"),
-            "train.tsv and dev.tsv",
-        ),
-    }
-)
+__all__ = ["LABELLED", "Labelled", "LabelledSet", "find_labelled", "read_labelled"]
 
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Texts and the numbers of their classes."""
+    """Texts, or pairs of texts, and the numbers of their classes."""
 
     texts: tuple[str, ...] = ()
     labels: tuple[int, ...] = ()
+    seconds: tuple[str, ...] = ()  # the second text of each pair; none where rows are single texts
 
     def __post_init__(self) -> None:
         if len(self.texts) != len(self.labels):
             raise ValueError(f"{len(self.texts)} texts cannot have {len(self.labels)} labels")
+        if self.seconds and len(self.texts) != len(self.seconds):
+            raise ValueError(f"{len(self.texts)} texts cannot have {len(self.seconds)} seconds")
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -81,8 +52,15 @@ class Labelled:
         """Some of them."""
         rows = list(rows)
         return Labelled(
-            tuple(self.texts[row] for row in rows), tuple(self.labels[row] for row in rows)
+            tuple(self.texts[row] for row in rows),
+            tuple(self.labels[row] for row in rows),
+            tuple(self.seconds[row] for row in rows) if self.seconds else (),
         )
+
+    def whole(self) -> list[tuple[str, ...]]:
+        """What each label is of: one text, or two."""
+        sides = (self.texts, self.seconds) if self.seconds else (self.texts,)
+        return list(zip(*sides, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +87,8 @@ class LabelledSet:
                     f"{part} of {self.name} has label {wrong[0]}, but there are "
                     f"{len(self.classes)} classes"
                 )
+        if len({bool(rows.seconds) for rows in self.parts.values() if len(rows)}) > 1:
+            raise ValueError(f"{self.name} has pairs in some parts and single texts in others")
 
     def __getitem__(self, part: str) -> Labelled:
         if part not in self.parts:
@@ -132,9 +112,9 @@ class LabelledSet:
         return tuple(sum(counts) / (len(counts) * count) for count in counts)
 
     def shared(self, part: str) -> int:
-        """How many texts of a part are, letter for letter, among those to learn from."""
-        learnt = set(self["train"].texts)
-        return sum(text in learnt for text in self[part].texts)
+        """How many texts, or pairs, of a part are letter for letter among those to learn from."""
+        learnt = set(self["train"].whole())
+        return sum(row in learnt for row in self[part].whole())
 
     @cached_property
     def digest(self) -> str:
@@ -143,12 +123,14 @@ class LabelledSet:
         for name in by_part(self.parts):
             part = self.parts[name]
             told.update(f"{name} {len(part)}\n".encode())
-            told.update(json.dumps([part.texts, part.labels]).encode())
+            # Runs keep this number, so single texts are told as before there were pairs.
+            pairs = [part.seconds] if part.seconds else []
+            told.update(json.dumps([part.texts, part.labels, *pairs]).encode())
         return told.hexdigest()
 
 
 def read_labelled(
-    name: str | Path, *, text: str = "", label: str = "", skip_bad: bool = False
+    name: str | Path, *, text: str = "", label: str = "", pair: str = "", skip_bad: bool = False
 ) -> LabelledSet:
     """Labelled texts by their name, or your own by their path.
 
@@ -157,10 +139,13 @@ def read_labelled(
       wherever `text` and `label` say. Two columns need no names if it is plain which is which.
     - `own/`: a folder with such files: train, and val, valid, validation or dev, and test.
 
+    Where labels are of pairs, `pair` says in which column the second texts are.
+
     All may be packed by gzip. Labels are any words, at least two different ones. Without a part for
     validation, a tenth of the texts to learn from is held out, at most 1,000: those with the
     smallest SHA-256, the same on every machine and in whatever order the rows are. A text that
-    occurs several times is on one side only, and every class keeps a text to learn from.
+    occurs several times is on one side only, and every class keeps a text to learn from. Pairs are
+    held out by their first texts, so that one is on one side only, whatever it goes with.
 
     `sst2` is the set of the GLUE benchmark, whose test has no labels. As in most papers, `test` is
     its dev.tsv. For validation, every twentieth sentence (again by SHA-256) is held out with all
@@ -168,68 +153,44 @@ def read_labelled(
     own, and a phrase held out alone would be known from the sentence around it. If there is a
     test.tsv with labels, it is a further part, `test2013`.
 
+    `sick` has pairs of sentences, of which the second follows from the first, contradicts it, or
+    neither, in the parts of SemEval 2014; its TRIAL is the validation.
+
     The first fault is a `UserError`. With `skip_bad`, a row that is no use (no text, no label, no
     UTF-8, a column too many, a label that training lacks) is left out and named in `skipped`; what
     makes a whole file doubtful is an error all the same.
     """
     if isinstance(name, str) and name in LABELLED:
-        for flag, column in (("--text", text), ("--label", label)):
+        for flag, column in (("text", text), ("label", label), ("pair", pair)):
             if column:
-                raise UserError(f"{flag} {column} is for files of your own; {name} needs none")
-        return read_named(name, skip_bad)
+                raise UserError(f"--{flag} {column} is for files of your own; {name} needs none")
+        return read_named(name, place_of(name), skip_bad)
     path = resolve(name)
     try:
+        if not (text or label or pair) and (known := name_at(path)):
+            return read_named(known, path, skip_bad)  # the same by its path as by its name
         if path.is_dir():
-            return read_folder(path, text, label, skip_bad)
+            return read_folder(path, text, label, pair, skip_bad)
         if path.is_file():
             check_table(path)
-            return from_reads(path, {"train": read_labels(path, text, label)}, skip_bad)
+            return from_reads(path, {"train": read_labels(path, text, label, pair=pair)}, skip_bad)
     except OSError as trouble:
         raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
     named = not any(sign in str(name) for sign in "/\\.")
     raise UserError(f"{path} is not there" + (f"; {nearest(str(name), LABELLED)}" if named else ""))
 
 
-# By name
-
-
-def find_labelled(name: str) -> Path | None:
-    """The first folder that holds the texts of a name; None for embedded ones."""
-    places = (folder / place for folder in data_folders() for place in LABELLED[name].places)
-    return next((place for place in places if any(place.glob("train.tsv*"))), None)
-
-
-def read_named(name: str, skip_bad: bool) -> LabelledSet:
-    """Labelled texts that have a name, wherever they lie."""
-    if name == "reviews":
+def read_named(name: str, path: Path | None, skip_bad: bool) -> LabelledSet:
+    """Labelled texts that have a name, at their path; None for embedded ones."""
+    if path is None:
         from regard.data.embedded.reviews import reviews
 
         return reviews()
-    if folder := find_labelled(name):
-        return read_sst2(folder, skip_bad)
     named = LABELLED[name]
-    home = data_folders()[0] / named.places[0]
-    raise UserError(
-        f"{name} is not on this machine: put {named.files} from {named.source} into {home}"
-    )
-
-
-def read_sst2(folder: Path, skip_bad: bool) -> LabelledSet:
-    """SST-2 as GLUE gives it: 0 is negative, 1 is positive."""
-    named = LABELLED["sst2"]
-    files = part_files(folder)
-    if missing := [file for file in ("train", "validation") if file not in files]:
-        raise UserError(f"{folder} has no {'train' if 'train' in missing else 'dev'}.tsv")
-    reads = {"train": read_labels(files["train"]), "test": read_labels(files["validation"])}
-    if "test" in files and b"label" in lines_of(files["test"])[0].split():
-        further = read_labels(files["test"])
-        if set(further.labels) <= {"0", "1"}:  # elsewhere -1 stands for "not told"
-            reads[FURTHER] = further
-    if strange := [label for label in reads["train"].labels if label not in ("0", "1")]:
-        raise UserError(f"{files['train']} has label {strange[0]!r}; SST-2 has 0 and 1")
-    found = from_reads(folder, reads, skip_bad, with_phrases)
+    held = with_phrases if name == "sst2" else a_tenth
+    found = from_reads(path, READERS[name](path), skip_bad, held)
     return replace(
-        found, name="sst2", classes=named.classes, licence=named.licence, origin=named.source
+        found, name=name, classes=named.classes, licence=named.licence, origin=named.source
     )
 
 
@@ -244,36 +205,17 @@ def check_table(path: Path) -> None:
         )
 
 
-def read_folder(folder: Path, text: str, label: str, skip_bad: bool) -> LabelledSet:
+def read_folder(folder: Path, text: str, label: str, pair: str, skip_bad: bool) -> LabelledSet:
     """A folder with a table for each part; training comes first and settles what is in doubt."""
     files = part_files(folder)
-    places = {Path(place).name for place in LABELLED["sst2"].places}
-    if folder.resolve().name in places and {"train", "validation"} <= {*files}:
-        return read_sst2(folder, skip_bad)  # the same by its path as by its name
     if "train" not in files:
         raise UserError(f"{folder} has no train.csv or train.tsv")
     reads: dict[str, Read] = {}
     like: Columns | None = None
     for part in by_part(files):
-        reads[part] = read_labels(files[part], text, label, like)
+        reads[part] = read_labels(files[part], text, label, like, pair)
         like = reads["train"].columns
     return from_reads(folder, reads, skip_bad)
-
-
-def part_files(folder: Path) -> dict[str, Path]:
-    """The tables of a folder that are named after parts."""
-    found: dict[str, Path] = {}
-    for path in sorted(folder.iterdir()):
-        stem = path.name.removesuffix(".gz").rpartition(".")[0]
-        part = SPELLINGS.get(stem.lower())
-        if part and ending(path).lower() in TABLES and path.is_file():
-            if part in found:
-                raise UserError(
-                    f"{folder} has two files for {part}, {found[part].name} and {path.name}: "
-                    "keep one"
-                )
-            found[part] = path
-    return found
 
 
 def from_reads(
@@ -299,11 +241,11 @@ def from_reads(
     number = {label: n for n, label in enumerate(classes)}
     parts = {}
     for part, read in reads.items():
-        rows = [row for row, label in enumerate(read.labels) if label in number]
-        if not rows:
+        kept = read.only(row for row, label in enumerate(read.labels) if label in number)
+        if not kept.labels:
             raise UserError(f"{read.path}: no row is left for {part}, as none is of use")
-        labels = tuple(number[read.labels[row]] for row in rows)
-        parts[part] = Labelled(tuple(read.texts[row] for row in rows), labels)
+        labels = tuple(number[label] for label in kept.labels)
+        parts[part] = Labelled(kept.texts, labels, kept.seconds)
     if "validation" not in parts:
         train = parts["train"]
         out = held(train.texts, train.labels)

@@ -3,7 +3,7 @@
     vocabulary = fit_characters(texts, floor=1, size=10_000)
     vocabulary.decode(vocabulary.encode("To be,\\n")) == "To be,\\n"      # nothing is lower-cased
 
-`vocabulary` has the two that join letters, and chooses among all four. `encode_array` gives what
+`vocabulary` chooses between these and those that join letters. `encode_array` gives what
 `encode` gives, as an array and many times faster. Neither numpy nor torch is imported before it
 is needed.
 """

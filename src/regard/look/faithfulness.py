@@ -23,7 +23,7 @@ from torch import Tensor
 
 from regard.evaluate.bootstrap import Interval, bootstrap_of, mean_of
 
-BATCH = 256  # images that the model is shown at once
+BATCH = 256  # images, or texts, that the model is shown at once
 
 Probability = Callable[[Tensor], Tensor]  # images (b k y x) to probabilities (b classes)
 Baseline = Literal["mean", "black"]
@@ -33,7 +33,8 @@ Baseline = Literal["mean", "black"]
 class Curves:
     """The probability of the answer as a growing share of the patches is covered, or uncovered.
 
-    A mean over images; `random` is a mean over its orders as well.
+    A mean over images; `random` is a mean over its orders as well. Where texts are measured, for
+    patches read words, which are deleted and put back.
     """
 
     deletion: Float[np.ndarray, "steps"]
@@ -60,15 +61,7 @@ class Faithfulness:
         return {
             "images": self.images,
             "baseline": self.baseline,
-            "gain": {name: interval._asdict() for name, interval in self.gain.items()},
-            "curves": {
-                name: {
-                    "shares": curves.shares.tolist(),
-                    "deletion": curves.deletion.tolist(),
-                    "insertion": curves.insertion.tolist(),
-                }
-                for name, curves in self.curves.items()
-            },
+            **written(self.gain, self.curves),
         }
 
 
@@ -122,12 +115,11 @@ def faithfulness(
             for first, rest in ((blank, images), (images, blank))
         )
 
-    gain = {}
-    for name in orders:
-        saved = area(deletion["random"], shares) - area(deletion[name], shares)
-        added = area(insertion[name], shares) - area(insertion["random"], shares)
-        # Not `bootstrap`, which would take gains that are all 0 for a proportion.
-        gain[name] = bootstrap_of(b, mean_of((saved + added) / 2), rounds=rounds, seed=seed)
+    deleted, inserted = (
+        {name: area(several, shares) for name, several in kind.items()}
+        for kind in (deletion, insertion)
+    )
+    gain = gains(deleted, inserted, rounds=rounds, seed=seed)
     curves = {
         name: Curves(deletion[name].mean(0), insertion[name].mean(0), shares) for name in ranks
     }
@@ -162,9 +154,43 @@ def follow(
     return torch.cat(found).view(b, -1).cpu().double().numpy()
 
 
+def gains(
+    deletion: Mapping[str, Float[np.ndarray, "b"]],
+    insertion: Mapping[str, Float[np.ndarray, "b"]],
+    *,
+    rounds: int,
+    seed: int,
+) -> dict[str, Interval]:
+    """What each order gains over `random`, from the areas under its curves, one an item."""
+    found = {}
+    for name in (name for name in deletion if name != "random"):
+        saved = deletion["random"] - deletion[name]
+        added = insertion[name] - insertion["random"]
+        # Not `bootstrap`, which would take gains that are all 0 for a proportion.
+        found[name] = bootstrap_of(
+            len(saved), mean_of((saved + added) / 2), rounds=rounds, seed=seed
+        )
+    return found
+
+
+def written(gain: Mapping[str, Interval], curves: Mapping[str, Curves]) -> dict[str, Any]:
+    """Gains and curves as plain values."""
+    return {
+        "gain": {name: interval._asdict() for name, interval in gain.items()},
+        "curves": {
+            name: {
+                "shares": each.shares.tolist(),
+                "deletion": each.deletion.tolist(),
+                "insertion": each.insertion.tolist(),
+            }
+            for name, each in curves.items()
+        },
+    }
+
+
 def ranked(
-    values: Float[np.ndarray, "b rows columns"], lots: Float[np.ndarray, "b rows columns"]
-) -> Int[np.ndarray, "b rows columns"]:
+    values: Float[np.ndarray, "b *grid"], lots: Float[np.ndarray, "b *grid"]
+) -> Int[np.ndarray, "b *grid"]:
     """The place of each patch, 0 for the greatest value; among equals the lot decides.
 
     Without lots a map that says nothing would be taken for one that reads from left to right.
@@ -194,11 +220,11 @@ def in_batches(
     return torch.cat([checked(probability(part), len(part)) for part in images.split(BATCH)])
 
 
-def checked(probabilities: Tensor, b: int) -> Float[Tensor, "b classes"]:
+def checked(probabilities: Tensor, b: int, what: str = "images") -> Float[Tensor, "b classes"]:
     """What the model answered, if it is probabilities: logits would pass through unnoticed."""
     if probabilities.ndim != 2 or len(probabilities) != b:
         raise ValueError(
-            f"probability gave shape {tuple(probabilities.shape)} for {b} images; it should give "
+            f"probability gave shape {tuple(probabilities.shape)} for {b} {what}; it should give "
             f"({b}, classes)"
         )
     low, high = (float(end) for end in probabilities.aminmax())

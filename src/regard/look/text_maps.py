@@ -20,6 +20,7 @@ from torch import Tensor
 from regard.attention import Positions, watch
 from regard.evaluate.generate import check_still
 from regard.look.document import packed
+from regard.model.bert import Bert
 from regard.model.gpt import GPT
 from regard.model.seq2seq import Sentences, Seq2Seq
 
@@ -35,6 +36,20 @@ def text_maps(
     check_still(model)
     with torch.no_grad(), watch(model, "decoder.*.attention") as seen:
         model(words, positions=positions)
+        return torch.stack([layer.weights() for layer in seen.values()], 1)
+
+
+def bert_maps(
+    model: Bert,
+    words: Int[Tensor, "b n"],
+    segments: Int[Tensor, "b n"] | None = None,
+    *,
+    positions: Positions | None = None,
+) -> Float[Tensor, "b layers heads n n"]:
+    """How much each word looked at each other word, by every head of every layer."""
+    check_still(model)
+    with torch.no_grad(), watch(model, "blocks.*.attention") as seen:
+        model(words, segments, positions=positions)
         return torch.stack([layer.weights() for layer in seen.values()], 1)
 
 

@@ -10,8 +10,10 @@ from regard.model.config import (
     CaptionerConfig,
     DecoderConfig,
     GPTConfig,
+    PretrainerConfig,
     Seq2SeqConfig,
     StackConfig,
+    TextClassifierConfig,
     ViTConfig,
 )
 
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from regard.model.decoder import Decoder
     from regard.model.gpt import GPT
     from regard.model.parts import FeedForward, PatchEmbed, TokenEmbed, initialise
+    from regard.model.pretrainer import Pretrainer
     from regard.model.seq2seq import Sentences, Seq2Seq
+    from regard.model.text_classifier import TextClassifier
     from regard.model.vit import ViT
     from regard.model.writing import Writing
 
@@ -45,6 +49,10 @@ MODELS: Mapping[str, Entry] = MappingProxyType(
         "bert": Entry(BertConfig, "regard.model.bert:Bert"),
         "captioner": Entry(CaptionerConfig, "regard.model.captioner:Captioner"),
         "gpt": Entry(GPTConfig, "regard.model.gpt:GPT"),
+        "pretrainer": Entry(PretrainerConfig, "regard.model.pretrainer:Pretrainer"),
+        "text_classifier": Entry(
+            TextClassifierConfig, "regard.model.text_classifier:TextClassifier"
+        ),
         "seq2seq": Entry(Seq2SeqConfig, "regard.model.seq2seq:Seq2Seq"),
     }
 )
@@ -56,7 +64,9 @@ _HOMES = {
     "decoder": ("Decoder",),
     "gpt": ("GPT",),
     "parts": ("FeedForward", "PatchEmbed", "TokenEmbed", "initialise"),
+    "pretrainer": ("Pretrainer",),
     "seq2seq": ("Seq2Seq", "Sentences"),
+    "text_classifier": ("TextClassifier",),
     "vit": ("ViT",),
     "writing": ("Writing",),
 }
@@ -84,10 +94,14 @@ __all__ = [
     "FeedForward",
     "GPTConfig",
     "PatchEmbed",
+    "Pretrainer",
+    "PretrainerConfig",
     "Sentences",
     "Seq2Seq",
     "Seq2SeqConfig",
     "StackConfig",
+    "TextClassifier",
+    "TextClassifierConfig",
     "TokenEmbed",
     "ViT",
     "ViTConfig",

@@ -13,11 +13,12 @@ from __future__ import annotations
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import Mask, Positions, attend_fused, learned
+from regard.attention import Mask, Positions, attend_fused
 from regard.attention.heads import Attention
 from regard.model.block import last_norm, stack
 from regard.model.config import BertConfig
 from regard.model.parts import NORMS, TokenEmbed, initialise
+from regard.model.places import place_before, place_inside
 
 
 class Bert(nn.Module):
@@ -28,11 +29,12 @@ class Bert(nn.Module):
         self.config = config
         self.embed = TokenEmbed(config.words, config.width)
         self.segment = nn.Embedding(config.segments, config.width)
-        self.place = learned(config.length, config.width)
+        self.place = place_before(config.place, config.length, config.width)
         self.embed_norm = NORMS[config.norm](config.width, eps=config.eps)
         self.dropout = nn.Dropout(config.dropout)
         mask = None if config.mask is None else Mask.parse(config.mask)
-        self.blocks = stack(config, mask=mask, attention=attention)
+        place = place_inside(config.place)
+        self.blocks = stack(config, mask=mask, attention=attention, place=place)
         self.norm = last_norm(config)
         self.pooler = nn.Linear(config.width, config.width) if config.pooler else None
         initialise(self, config.init, config.layers)

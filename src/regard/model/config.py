@@ -148,13 +148,7 @@ class DecoderConfig(StackConfig):
         for name, least in (("words", 2), ("length", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: there must be at least {least}")
-        if self.place == "rotary" and self.width // self.heads % 2:
-            raise ValueError(
-                f"place='rotary' turns numbers in pairs, so width={self.width} over "
-                f"heads={self.heads}, {self.width // self.heads}, must be even"
-            )
-        if self.place == "sinusoidal" and self.width % 2:
-            raise ValueError(f"place='sinusoidal' needs an even width, not {self.width}")
+        check_place(self.place, self.width, self.heads)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +188,8 @@ class BertConfig(StackConfig):
     """Words of the vocabulary, those for start, end, padding and the like among them."""
     length: int = 512
     """Longest text that its learned positions reach, start and end counted."""
+    place: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
+    """How words know where they are in the text."""
     segments: int = 2
     """Kinds of text in one input: 2 where two sentences are read as a pair."""
     pooler: bool = False
@@ -204,6 +200,43 @@ class BertConfig(StackConfig):
         for name, least in (("words", 2), ("length", 1), ("segments", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: there must be at least {least}")
+        check_place(self.place, self.width, self.heads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextClassifierConfig(BertConfig):
+    """A stack that reads a text, or a pair of texts, and says which class it belongs to."""
+
+    classes: int = 2
+    """Classes to tell apart."""
+    pool: Literal["first", "mean", "max"] = "mean"
+    """Read the answer off the first word, or off the mean or the greatest of all words."""
+    head_dropout: float = 0.1
+    """Share of the pooled numbers dropped in training."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.classes < 2:
+            raise ValueError(f"classes={self.classes}: there must be at least 2")
+        if not 0 <= self.head_dropout < 1:
+            raise ValueError(f"head_dropout={self.head_dropout}: a share lies in 0 ≤ … < 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainerConfig(BertConfig):
+    """A stack that reads, and is asked which words are hidden, and about pairs of sentences."""
+
+    pooler: bool = True
+    """Whether a further layer makes one vector of the text from its first word."""
+    asked: tuple[str, ...] = ()
+    """Questions with the answers no and yes that it is asked about pairs, by name."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(set(self.asked)) < len(self.asked):
+            raise ValueError(f"asked={self.asked}: each name once")
+        if self.asked and not self.pooler:
+            raise ValueError(f"asked={self.asked} about pairs is answered by the pooler: have one")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,3 +257,14 @@ class CaptionerConfig(DecoderConfig):
     def features_width(self) -> int:
         """The width of the features that are read, whether said or the encoder's."""
         return self.encoder.width if self.context_width is None else self.context_width
+
+
+def check_place(place: str, width: int, heads: int) -> None:
+    """Refuse a width that does not split as these positions need it to."""
+    if place == "rotary" and width // heads % 2:
+        raise ValueError(
+            f"place='rotary' turns numbers in pairs, so width={width} over "
+            f"heads={heads}, {width // heads}, must be even"
+        )
+    if place == "sinusoidal" and width % 2:
+        raise ValueError(f"place='sinusoidal' needs an even width, not {width}")

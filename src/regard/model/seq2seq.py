@@ -18,8 +18,9 @@ from regard.attention import Positions, attend_fused
 from regard.attention.heads import Attention
 from regard.model.block import last_norm, stack
 from regard.model.config import Seq2SeqConfig
-from regard.model.decoder import Decoder, place_inside
+from regard.model.decoder import Decoder
 from regard.model.parts import initialise
+from regard.model.places import place_inside
 from regard.model.writing import Writing
 
 
@@ -43,7 +44,7 @@ class Seq2Seq(Decoder):
         self.encoder = stack(
             config.reading,
             attention=attention,
-            place=place_inside(config),
+            place=place_inside(config.place),
         )
         self.encoder_norm = last_norm(config)
         initialise(self.encoder, config.init, config.reading.layers)

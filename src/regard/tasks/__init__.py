@@ -116,6 +116,50 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
             "regard.tasks.translate.config:TranslateConfig",
             "regard.tasks.translate.task:TRANSLATE",
         ),
+        "sentiment": Entry(
+            "tell texts apart by what they say, and which words said it: reviews, SST-2, your own",
+            {
+                "train": (
+                    "regard train sentiment",
+                    "regard train sentiment --data own.csv --text review --label stars",
+                    "regard train sentiment --data sst2 --start minilm",
+                ),
+                "evaluate": ("regard evaluate runs/sentiment-reviews-001",),
+                "predict": (
+                    'regard predict runs/sentiment-reviews-001 "The soup was far from bland."',
+                    "regard predict runs/sentiment-reviews-001 - < texts.txt",
+                ),
+                "look": (
+                    'regard look runs/sentiment-reviews-001 "The soup was far from bland."'
+                    " --out look.html",
+                ),
+                "compare": ("regard compare --task sentiment --data reviews --epochs 2 4 8",),
+            },
+            "regard.tasks.sentiment.config:SentimentConfig",
+            "regard.tasks.sentiment.task:SENTIMENT",
+        ),
+        "pretrain": Entry(
+            "teach a BERT to read plain text: hidden words, what follows, inversions, inferences",
+            {
+                "train": (
+                    "regard train pretrain",
+                    "regard train pretrain --data book.txt --objectives.inverted 0",
+                    "regard train pretrain --recipe wikitext-2",
+                ),
+                "evaluate": ("regard evaluate runs/pretrain-docstrings-001",),
+                "predict": (
+                    'regard predict runs/pretrain-docstrings-001 "Return the [MASK] of the list."',
+                    "regard predict runs/pretrain-docstrings-001 - < pairs.tsv",
+                ),
+                "look": (
+                    'regard look runs/pretrain-docstrings-001 "Return the [MASK] of the list."'
+                    " --out look.html",
+                ),
+                "compare": ("regard compare --task pretrain --data book.txt --epochs 2 4 8",),
+            },
+            "regard.tasks.pretrain.config:PretrainConfig",
+            "regard.tasks.pretrain.task:PRETRAIN",
+        ),
     }
 )
 

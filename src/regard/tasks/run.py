@@ -23,7 +23,7 @@ from regard.attention import Mask
 from regard.config import build, change, to_values
 from regard.errors import UserError
 from regard.runs import RunFolder
-from regard.tasks import find
+from regard.tasks import TASKS, find
 from regard.tasks.recipe import choose_recipe
 from regard.tasks.report import (
     read_evaluation,
@@ -205,10 +205,10 @@ class Run:
         self, name: str, prove: Prove[Any, Any, Any] | None, inputs: Sequence[Any]
     ) -> list[Any]:
         if prove is None:
-            option = f"--{name.replace('_', '-')}"
+            able = [task for task, entry in TASKS.items() if getattr(entry.load(), name)]
             raise UserError(
-                f"{option} is for language models, and {self.folder.path} is a run of "
-                f"{self.task.name}"
+                f"--{name.replace('_', '-')} is for runs of {' or '.join(able)}, and "
+                f"{self.folder.path} is a run of {self.task.name}"
             )
         trained = self.trained
         opened = self.task.open(trained, inputs, lambda: self.data)

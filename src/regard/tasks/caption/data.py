@@ -16,10 +16,12 @@ from torch import Tensor
 
 from regard.config import change
 from regard.data.augment import seeded
+from regard.data.byte_pairs import BytePairVocabulary
 from regard.data.captions import CaptionSet, CaptionSplit, captions_at_size, read_captions
 from regard.data.embedded.scene_set import scene_set
 from regard.data.images import SPLITS, Images
-from regard.data.vocabulary import BytePairVocabulary, WordVocabulary, fit_vocabulary, from_text
+from regard.data.vocabulary import fit_vocabulary, from_text
+from regard.data.words import WordVocabulary
 from regard.errors import UserError
 from regard.runs import RunFolder
 from regard.tasks.caption.config import IMAGENET, OWN, CaptionConfig

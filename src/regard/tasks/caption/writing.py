@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float32
 from torch import Tensor
 
-from regard.data.vocabulary import WordVocabulary
+from regard.data.words import WordVocabulary
 from regard.evaluate.generate import Rules, beam_search, greedy
 from regard.look.caption_maps import caption_maps
 from regard.model.captioner import Captioner
@@ -87,8 +87,7 @@ def words_shown(text: Written, facts: Facts) -> tuple[tuple[str, ...], list[int]
     words = facts.words
     if isinstance(words, WordVocabulary):
         return text.entries, list(range(len(text.entries)))
-    shift = len(words.specials)
-    ends = list(accumulate(len(words.pieces[number - shift]) for number in text.numbers))
+    ends = list(accumulate(len(words.spelling(number)) for number in text.numbers))
     found, places, apart, read = [""], [0], True, 0
     for sign in text.text:
         if sign.isspace():

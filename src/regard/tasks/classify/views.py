@@ -13,13 +13,13 @@ from torch import Tensor
 
 from regard.data.images import SPLITS, Split
 from regard.errors import UserError
-from regard.evaluate.bootstrap import Interval
 from regard.evaluate.classification import Answers, Assessment, assess, mistakes
 from regard.look.attention_figure import attention_figure
 from regard.look.document import Document, Section, packed, png_uri
 from regard.look.faithfulness import Faithfulness, faithfulness
 from regard.look.maps import ImageMaps, image_maps
 from regard.model.vit import ViT
+from regard.tasks.assessed import class_sections, figures_section
 from regard.tasks.classify.answers import Classifier, predict
 from regard.tasks.classify.data import ClassifyData
 from regard.tasks.classify.learning import scorer
@@ -32,12 +32,6 @@ MISTAKES = 24  # shown in a report
 FAITHFUL, FEWER = 64, 24  # images on which faithfulness is measured, and of a large model
 LARGE = 20e6  # parameters times patches: about 5 ms an image on one core
 STEPS, LOTS = 12, 3  # points of its curves after the first, and random orders to compare with
-SPLIT_WORDS = {
-    "train": "that the model was trained on",
-    "validation": "that it was not trained on, but by which its best epoch was chosen",
-    "test": "that it was not trained on, and by which nothing was chosen",
-    "all": "of which it was trained on most",
-}
 HEADS_WORDS = (
     "What the answer read of each patch, by layer and head. Rollout multiplies all layers. "
     "Maps are recomputed from the queries and keys of this very pass."
@@ -73,58 +67,12 @@ def part_of(data: ClassifyData, split: str) -> Split:
 
 def views(trained: Classifier, data: ClassifyData, split: str, judged: Assessment) -> list[Section]:
     """The sections of a report that only a classifier has."""
-    values, count = judged.to_values(), judged.count
     return [
-        {
-            "view": "figures",
-            "title": f"On {split}",
-            "words": f"{count:,} images {SPLIT_WORDS[split]}; 95% intervals.",
-            "data": {"items": headline(judged)},
-        },
-        {
-            "view": "confusion",
-            "title": "Confusions",
-            "words": "A row is what an image shows, a column what the model says.",
-            "data": {"classes": list(trained.facts.classes), "counts": values["confusion"]},
-        },
-        {
-            "view": "classes",
-            "title": "By class",
-            "words": "The share of each class that is recognised, with its bootstrap interval.",
-            "data": {
-                "rows": [
-                    {
-                        "name": row["name"],
-                        "count": row["count"],
-                        "accuracy": row["accuracy"]["value"],
-                        "low": row["accuracy"]["low"],
-                        "high": row["accuracy"]["high"],
-                    }
-                    for row in values["per_class"]
-                    if row["accuracy"] is not None
-                ]
-            },
-        },
-        {
-            "view": "calibration",
-            "title": "Calibration",
-            "words": "How often the model is right when it is so sure. The diagonal is honest.",
-            "data": values["calibration"],
-        },
+        figures_section(judged, split, "images"),
+        *class_sections(judged, trained.facts.classes, "an image"),
         mistakes_section(trained, data, split),
         *faithfulness_sections(trained, data, split),
     ]
-
-
-def headline(judged: Assessment) -> list[dict[str, Any]]:
-    def item(name: str, interval: Interval, unit: str = "%") -> dict[str, Any]:
-        return {"name": name, "unit": unit, **interval._asdict()}
-
-    items = [item("accuracy", judged.accuracy)]
-    if judged.top5 is not None:
-        items.append(item("among the first five", judged.top5))
-    items += [item("calibration error", judged.calibration.error), item("loss", judged.loss, "")]
-    return items
 
 
 def mistakes_section(trained: Classifier, data: ClassifyData, split: str) -> Section:

@@ -306,7 +306,8 @@ def explain(trained: Speaker, tokens: Int[Tensor, "1 n"], name: str = "text") ->
     check_still(model)
     caches = model.caches()
     scores = model.decode(tokens, positions=range(tokens.shape[1]), caches=caches)[:, -1]
-    scores[:, : len(vocabulary.specials)] = -torch.inf  # these are nothing to show
+    hidden = [vocabulary.special(special) for special in vocabulary.specials]
+    scores[:, hidden] = -torch.inf  # these are nothing to show
     longer = torch.cat([tokens, scores.argmax(-1, keepdim=True)], 1)
     row = new_row(model, longer, caches)
     before, after = (text_maps(model, words)[0] for words in (tokens, longer))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from regard.data.text import text_of
 from regard.errors import UserError
+from regard.tasks.texts import asked
 from regard.tasks.translate.data import Facts, TranslateData, part_of
 from regard.tasks.translate.judging import Translator, translate
 
@@ -55,27 +51,14 @@ class Answer:
 def opened(
     trained: Translator, inputs: Sequence[Any], data: Callable[[], TranslateData]
 ) -> list[Sentence]:
-    """What a user names, as sentences.
-
-    A file stands for its lines and `-` for those that come from standard input; `test:3` is that
-    row of the run's own data. Anything else is what to translate, a sentence a line.
-    """
-    found: list[Sentence] = []
-    for thing in inputs:
-        if isinstance(thing, Sentence):
-            found.append(thing)
-            continue
-        text = str(thing)
-        row = re.fullmatch(r"(train|validation|test\w*):(\d+)", text)
-        if row:
-            found.append(from_split(trained.facts, data(), row[1], int(row[2])))
-        elif text == "-":
-            found += lines_of(trained.facts, "standard input", sys.stdin.read())
-        elif isinstance(thing, Path) or (len(text) < 4096 and os.path.isfile(text)):
-            found += lines_of(trained.facts, text, text_of(Path(text)))
-        else:
-            found += lines_of(trained.facts, "", text)
-    return found
+    """What a user names, as sentences."""
+    facts = trained.facts
+    return asked(
+        inputs,
+        Sentence,
+        lambda name, text: sentence(facts, name, text),
+        lambda split, row: from_split(facts, data(), split, row),
+    )
 
 
 def from_split(facts: Facts, data: TranslateData, split: str, row: int) -> Sentence:
@@ -87,14 +70,6 @@ def from_split(facts: Facts, data: TranslateData, split: str, row: int) -> Sente
         )
     name = f"{data.name} {split}:{row}"
     return sentence(facts, name, part.source[row], part.target[row])
-
-
-def lines_of(facts: Facts, name: str, text: str) -> Iterator[Sentence]:
-    """A sentence for each line, an empty one for an empty line: so lines stay aligned."""
-    lines = text.removeprefix("\ufeff").removesuffix("\n").split("\n")
-    for number, line in enumerate(lines, start=1):
-        shown = line if not name else f"{name}, line {number}" if len(lines) > 1 else name
-        yield sentence(facts, shown, line.removesuffix("\r"))
 
 
 def sentence(facts: Facts, name: str, text: str, truth: str | None = None) -> Sentence:
@@ -110,10 +85,10 @@ def sentence(facts: Facts, name: str, text: str, truth: str | None = None) -> Se
     return Sentence(name, text, tokens, truth)
 
 
-def predict(trained: Translator, asked: Sequence[Sentence]) -> list[Answer]:
+def predict(trained: Translator, sentences: Sequence[Sentence]) -> list[Answer]:
     """A translation of each sentence; of a blank one, nothing."""
-    said = translate(trained, [each.tokens for each in asked])
+    said = translate(trained, [each.tokens for each in sentences])
     return [
         Answer(each.name, each.text, found.text, found.score, each.truth)
-        for each, found in zip(asked, said, strict=True)
+        for each, found in zip(sentences, said, strict=True)
     ]

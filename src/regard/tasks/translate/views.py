@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from regard.data.vocabulary import WordVocabulary
+from regard.data.words import WordVocabulary
 from regard.errors import UserError
 from regard.evaluate.translation import best, worst
 from regard.look.document import Document, Section

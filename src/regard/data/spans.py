@@ -1,0 +1,144 @@
+"""Documents as sentences in tokens, and runs of their sentences as texts to read.
+
+    documents = in_documents(sentences.documents(corpus.train), words)
+    single_rows(documents, 126, draw)       # texts that fill 126 tokens with whole sentences
+    next_rows(documents, 125, draw)         # pairs: half of them follow one another, half do not
+
+All sentences lie in one array, document after document, so that a run of them is a slice of it and
+new texts are drawn for every epoch without moving a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from regard.data.lines import Lines, lined
+from regard.data.text_batches import Rows
+from regard.data.vocabulary import Vocabulary
+
+FAR = 50  # sentences between a text and what does not follow it, if both are of one document
+TRIES = 30  # draws of a text that does not follow, before a pair is given up
+
+
+@dataclass(frozen=True, eq=False)
+class Documents:
+    """Sentences in tokens, and the document that each is of."""
+
+    lines: Lines
+    owner: Int64[np.ndarray, "sentences"]
+
+    @property
+    def count(self) -> int:
+        """How many documents there are."""
+        return int(self.owner[-1]) + 1 if len(self.owner) else 0
+
+    @property
+    def tokens(self) -> int:
+        return len(self.lines.numbers)
+
+
+def in_documents(found: Iterable[Sequence[str]], words: Vocabulary) -> Documents:
+    """Every sentence cut into tokens; one without any is left out, and so is an empty document.
+
+    Each has a space before it, as it stands in running text: byte pairs know words by that.
+    """
+    sentences: list[Sequence[int]] = []
+    owner: list[int] = []
+    number = 0
+    for document in found:
+        some = [tokens for sentence in document if (tokens := words.encode(f" {sentence}"))]
+        sentences += some
+        owner += [number] * len(some)
+        number += bool(some)
+    return Documents(lined(sentences), np.array(owner, np.int64))
+
+
+def single_rows(documents: Documents, room: int, draw: np.random.Generator) -> Rows:
+    """Texts of whole sentences of one document, as many as there is room for."""
+    first = [slice_of(documents, run, room) for run in runs(documents, room, draw)]
+    return Rows(documents.lines.numbers, as_slices(first))
+
+
+def next_rows(
+    documents: Documents, room: int, draw: np.random.Generator
+) -> tuple[Rows, Bool[np.ndarray, "rows"]]:
+    """Pairs of texts, and whether the second follows the first: as many that do as do not.
+
+    A run of sentences is cut in two where one of them ends. Of every other pair, the second text
+    is exchanged for as many sentences of another document, or, where there is only one, of a place
+    far away.
+    """
+    first: list[tuple[int, int]] = []
+    second: list[tuple[int, int]] = []
+    follows: list[bool] = []
+    for run in runs(documents, room, draw):
+        if len(run) < 2:
+            continue
+        cut = run.start + int(draw.integers(1, len(run)))
+        head, tail = range(run.start, cut), range(cut, run.stop)
+        real = len(follows) % 2 == 0
+        begin = slice_of(documents, head, room)
+        if not real:
+            other = elsewhere(documents, run, len(tail), room - begin[1], draw)
+            if other is None:
+                continue
+            tail = other
+        first.append(begin)
+        second.append(slice_of(documents, tail, room - begin[1]))
+        follows.append(real)
+    if len(follows) % 2:  # the last has no counterpart
+        first, second, follows = first[:-1], second[:-1], follows[:-1]
+    rows = Rows(documents.lines.numbers, as_slices(first), as_slices(second))
+    return rows, np.array(follows, bool)
+
+
+def runs(documents: Documents, room: int, draw: np.random.Generator) -> Iterator[range]:
+    """Sentences of one document that fit together, from its beginning to its end.
+
+    The first run of each document is cut short by chance, so that other sentences come together
+    in another epoch. A sentence that is too long by itself is a run of its own.
+    """
+    lengths, owner = documents.lines.lengths.tolist(), documents.owner.tolist()
+    start, held, limit = 0, 0, room
+    for at, (length, whose) in enumerate(zip(lengths, owner, strict=True)):
+        begins = at == 0 or owner[at - 1] != whose
+        if at > start and (begins or held + length > limit):
+            yield range(start, at)
+            start, held, limit = at, 0, room
+        if begins:
+            limit = int(draw.integers(room // 4, room + 1))
+        held += length
+    if start < len(lengths):
+        yield range(start, len(lengths))
+
+
+def elsewhere(
+    documents: Documents, run: range, count: int, room: int, draw: np.random.Generator
+) -> range | None:
+    """So many sentences that do not follow a run, if such are found that fit."""
+    owner, starts, total = documents.owner, documents.lines.starts, len(documents.owner)
+    for _ in range(TRIES):
+        at = int(draw.integers(total))
+        end = at + count
+        if end > total or owner[at] != owner[end - 1] or starts[end] - starts[at] > room:
+            continue
+        if owner[at] != owner[run.start]:
+            return range(at, end)
+        if documents.count == 1 and (at > run.stop + FAR or end < run.start - FAR):
+            return range(at, end)
+    return None
+
+
+def slice_of(documents: Documents, run: range, room: int) -> tuple[int, int]:
+    """Where the tokens of a run begin, and how many of them there is room for."""
+    starts = documents.lines.starts
+    begin, end = int(starts[run.start]), int(starts[run.stop])
+    return begin, min(end - begin, room)
+
+
+def as_slices(found: Sequence[tuple[int, int]]) -> Int64[np.ndarray, "rows 2"]:
+    return np.array(found, np.int64).reshape(-1, 2)

@@ -1,0 +1,59 @@
+"""Say what a text is: a BERT reads it, and one linear layer tells the classes apart.
+
+model = TextClassifier(TextClassifierConfig(words=8000, classes=2))
+scores = model(words, positions=positions)      # b classes; padding is at position −1
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention import Positions, attend_fused
+from regard.attention.heads import Attention
+from regard.model.bert import Bert
+from regard.model.config import TextClassifierConfig
+from regard.model.parts import initialise
+
+
+class TextClassifier(nn.Module):
+    """Words in, the scores of the classes out."""
+
+    def __init__(
+        self, config: TextClassifierConfig, *, attention: Attention = attend_fused
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.bert = Bert(config, attention=attention)
+        self.dropout = nn.Dropout(config.head_dropout)
+        self.head = nn.Linear(config.width, config.classes)
+        initialise(self.head, config.init, config.layers)
+
+    def forward(
+        self,
+        words: Int[Tensor, "b n"],
+        segments: Int[Tensor, "b n"] | None = None,
+        *,
+        positions: Positions | None = None,
+    ) -> Float[Tensor, "b classes"]:
+        """The scores of each text, whose padding, if any, is at position −1 and comes last."""
+        hidden = self.bert(words, segments, positions=positions)
+        return self.head(self.dropout(self.pooled(hidden, positions)))
+
+    def pooled(
+        self, hidden: Float[Tensor, "b n c"], positions: Positions | None = None
+    ) -> Float[Tensor, "b c"]:
+        """One vector a text: that of its first word, or the mean or the greatest over its words."""
+        if self.config.pool == "first":
+            return hidden[:, 0] if self.bert.pooler is None else self.bert.pooled(hidden)
+        real = positions >= 0 if isinstance(positions, Tensor) else None
+        if self.config.pool == "max":
+            if real is not None:
+                hidden = hidden.masked_fill(~real[..., None], -torch.inf)
+            return hidden.amax(1)
+        if real is None:
+            return hidden.mean(1)
+        kept = hidden.masked_fill(~real[..., None], 0.0)
+        # A text has its start and end at least, so it is never divided by 0.
+        return kept.sum(1) / real.sum(-1, keepdim=True).to(hidden.dtype)

@@ -1,0 +1,188 @@
+"""How well each kind of question is answered, beside chance and beside counting words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from regard.data.images import SPLITS
+from regard.data.text_batches import Rows
+from regard.data.vocabulary import Vocabulary
+from regard.errors import UserError
+from regard.evaluate.bag_of_words import BagOfWords
+from regard.evaluate.bootstrap import Interval, bootstrap
+from regard.evaluate.nearby_words import NearbyWords, neighbours
+from regard.model.pretrainer import Pretrainer
+from regard.progress import progress
+from regard.tasks.pretrain.config import PretrainConfig
+from regard.tasks.pretrain.data import MASKED, Facts, Pairs, PretrainData
+from regard.tasks.pretrain.learning import Guesses, answered, asked_of, guesses
+from regard.tasks.task import Trained
+
+Reader = Trained[PretrainConfig, Facts]
+FITTED = 20_000  # pairs that the counter of words learns from, at the most
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One kind of question: how often rightly answered, by chance, and by counting words."""
+
+    accuracy: Interval
+    chance: float  # of one who always gives the most frequent answer
+    counting: Interval | None  # None where the counter has nothing to learn from
+    count: int
+    kinds: Mapping[str, tuple[float, int]] = field(default_factory=dict)  # by rule; how many
+
+    def to_values(self) -> dict[str, Any]:
+        return {
+            "accuracy": self.accuracy._asdict(),
+            "chance": self.chance,
+            "counting": None if self.counting is None else self.counting._asdict(),
+            "count": self.count,
+            "kinds": {name: list(found) for name, found in self.kinds.items()},
+        }
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Figures:
+        counting = values["counting"]
+        return cls(
+            Interval(**values["accuracy"]),
+            values["chance"],
+            None if counting is None else Interval(**counting),
+            values["count"],
+            {name: (right, count) for name, (right, count) in values["kinds"].items()},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """Every kind of question that a run was taught, on one split."""
+
+    figures: Mapping[str, Figures]
+    perplexity: float | None  # of the hidden words; None where none are hidden
+
+    @property
+    def accuracy(self) -> float:
+        """The mean over all kinds of question."""
+        return float(np.mean([each.accuracy.value for each in self.figures.values()]))
+
+    def to_values(self) -> dict[str, Any]:
+        """The deciding figure first."""
+        return {
+            "accuracy": self.accuracy,
+            **{name: each.to_values()["accuracy"] for name, each in self.figures.items()},
+            "perplexity": self.perplexity,
+            "figures": {name: each.to_values() for name, each in self.figures.items()},
+        }
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Judgement:
+        """What `to_values` was made of."""
+        try:
+            figures = {name: Figures.from_values(v) for name, v in values["figures"].items()}
+            return cls(figures, values["perplexity"])
+        except (KeyError, TypeError, AttributeError, ValueError) as trouble:
+            raise ValueError(f"these are not the values of a judgement: {trouble}") from None
+
+
+def judge(trained: Reader, data: PretrainData, split: str) -> Judgement:
+    """Ask every kind of question about a split."""
+    if split not in SPLITS:
+        raise UserError(f"no split {split!r}; there are {', '.join(SPLITS)}")
+    model, facts = reader(trained), trained.facts
+    asked = dict(asked_of(trained.config, data, split, None))
+    if not asked:
+        raise UserError(f"{data.name} has no text in {split}: say --split validation")
+    learnt = dict(asked_of(trained.config, data, "train", FITTED)) if data.own else {}
+    figures: dict[str, Figures] = {}
+    perplexity = None
+    with progress(f"asking about {split}", len(asked)) as advance:
+        for question, pairs in asked.items():
+            if question == MASKED:
+                found = guesses(model, pairs.rows, trained.config, facts, trained.device)
+                perplexity = float(np.exp(found.loss.mean()))
+                figures[question] = of_words(found, data, facts)
+            else:
+                yes = answered(model, question, pairs.rows, facts, trained.device)
+                figures[question] = of_pairs(yes, pairs, learnt.get(question), facts.words)
+            advance(1)
+    return Judgement(figures, perplexity)
+
+
+def of_words(found: Guesses, data: PretrainData, facts: Facts) -> Figures:
+    """Hidden words, beside the most frequent one and beside a counter of neighbours."""
+    numbers = data.learnt.lines.numbers
+    frequent = int(np.bincount(numbers).argmax())
+    counting = None
+    if data.own:
+        simple = NearbyWords.fit(numbers, len(facts.words))
+        guessed = [
+            simple.guess(neighbours(words, at, seen))
+            for words, places, seen in found.rows
+            for at in places.tolist()
+        ]
+        counting = bootstrap((np.array(guessed) == found.truth).astype(np.float64))
+    return Figures(
+        bootstrap(found.right.astype(np.float64)),
+        float((found.truth == frequent).mean()),
+        counting,
+        len(found.truth),
+    )
+
+
+def of_pairs(yes: np.ndarray, pairs: Pairs, learnt: Pairs | None, words: Vocabulary) -> Figures:
+    """A question about pairs, beside a counter of words that learnt from as many."""
+    right = (yes > 0.5) == pairs.answers
+    counting = None
+    if learnt is not None:
+        first, second = texts_of(learnt.rows, words)
+        simple = BagOfWords.fit((first, second, learnt.answers.tolist()), classes=2)
+        given = simple.probabilities(*texts_of(pairs.rows, words)).argmax(-1)
+        counting = bootstrap((given == pairs.answers).astype(np.float64))
+    kinds = np.array(pairs.kinds)
+    return Figures(
+        bootstrap(right.astype(np.float64)),
+        pairs.majority,
+        counting,
+        len(pairs),
+        {
+            str(kind): (float(right[kinds == kind].mean()), int((kinds == kind).sum()))
+            for kind in dict.fromkeys(pairs.kinds)
+        },
+    )
+
+
+def texts_of(rows: Rows, words: Vocabulary) -> tuple[list[str], list[str]]:
+    """The texts of both sides, for a counter that knows words and no tokens."""
+    assert rows.second is not None
+
+    def texts(slices: np.ndarray) -> list[str]:
+        return [
+            words.decode(rows.numbers[begin : begin + count].tolist())
+            for begin, count in slices.tolist()
+        ]
+
+    return texts(rows.first), texts(rows.second)
+
+
+def summary(judged: Judgement, split: str) -> str:
+    """Lines for a terminal."""
+    lines = [split, f"{'':<12}{'right':>7}   {'95% interval':<16}{'chance':>7}{'counting':>10}"]
+    for name, each in judged.figures.items():
+        value, low, high = (f"{100 * x:.1f}" for x in each.accuracy)
+        counting = "" if each.counting is None else f"{100 * each.counting.value:.1f}%"
+        lines.append(
+            f"{name:<12}{value:>6}%   {f'({low} to {high})':<16}{100 * each.chance:>6.1f}%"
+            f"{counting:>10}   {each.count:,}"
+        )
+    if judged.perplexity is not None:
+        lines.append(f"perplexity of a hidden token {judged.perplexity:.1f}")
+    return "\n".join(lines)
+
+
+def reader(trained: Reader) -> Pretrainer:
+    assert isinstance(trained.model, Pretrainer)
+    return trained.model

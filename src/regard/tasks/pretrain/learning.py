@@ -1,0 +1,219 @@
+"""How a reader is taught, and how well it answers on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.data.augment import seeded
+from regard.data.masking import Masked, Masking
+from regard.data.text_batches import Buckets, RowPicker, Rows
+from regard.model.pretrainer import Pretrainer
+from regard.tasks.pretrain.config import PretrainConfig
+from regard.tasks.pretrain.data import (
+    MASKED,
+    NEXT,
+    Facts,
+    Pairs,
+    PretrainBatch,
+    PretrainData,
+    TextRows,
+)
+from regard.train.loop import Measure
+from regard.train.step import Objective
+
+MEASURED = 512  # rows of running text, and pairs for each question, after each epoch
+AT_ONCE = 1 << 13  # tokens in a batch without gradients
+SEED = 20_181_011  # of the words that are hidden when a model is measured: always the same
+
+
+def objective(config: PretrainConfig, facts: Facts) -> Objective:
+    """Hide words of running text and ask about pairs; sum what each question's loss counts.
+
+    A loss is a mean over what was asked, times the rows of the batch: so a batch counts as many
+    times as it has rows, however many words of it were hidden.
+    """
+    hide, weights = masking_of(config, facts), config.objectives
+
+    def of(model: nn.Module, batch: PretrainBatch) -> tuple[Tensor, int]:
+        assert isinstance(model, Pretrainer)
+        words, masked = batch.words, None
+        if batch.running and weights.masked:
+            masked = hide(words, batch.numbers())
+            words = masked.words
+        hidden = model.read(words, batch.segments, positions=batch.positions)
+        total = hidden.new_zeros((), dtype=torch.float32)
+        if masked is not None:
+            losses = F.cross_entropy(
+                scores_of(model, hidden, masked).float().flatten(0, 1),
+                masked.targets.flatten(),
+                reduction="none",
+            )
+            real = masked.real.flatten()
+            total = total + weights.masked * (losses * real).sum() / real.sum().clamp(min=1)
+        if batch.question is not None:
+            answers = model.answer(batch.question, hidden).float()
+            loss = F.cross_entropy(answers, getattr(batch, batch.question))
+            total = total + getattr(weights, batch.question) * loss
+        return total * len(words), len(words)
+
+    return of
+
+
+def masking_of(config: PretrainConfig, facts: Facts) -> Masking:
+    how = config.masking
+    return Masking(
+        facts.words,
+        share=how.share,
+        hidden=how.hidden,
+        swapped=how.swapped,
+        whole_words=how.whole_words,
+    )
+
+
+def scores_of(model: Pretrainer, hidden: Tensor, masked: Masked) -> Tensor:
+    """The scores of all words at the places that are asked for."""
+    places = masked.places[..., None].expand(-1, -1, hidden.shape[-1])
+    return model.name_words(hidden.gather(1, places))
+
+
+@dataclass(frozen=True, eq=False)
+class Guesses:
+    """Hidden words: what was said, what is true, how probable that was held, and where it stood."""
+
+    said: Int64[np.ndarray, "n"]
+    truth: Int64[np.ndarray, "n"]
+    loss: np.ndarray
+    rows: list[tuple[np.ndarray, np.ndarray, np.ndarray]]  # words, places asked for, what is seen
+
+    @property
+    def right(self) -> Bool[np.ndarray, "n"]:
+        return self.said == self.truth
+
+
+@torch.no_grad()
+def guesses(
+    model: Pretrainer, rows: Rows, config: PretrainConfig, facts: Facts, device: torch.device
+) -> Guesses:
+    """Hide words of some rows, always the same ones, and let the model name them."""
+    hide, pick = masking_of(config, facts), RowPicker(rows, facts.words, device)
+    numbers = seeded(SEED, torch.device("cpu"))
+    said, truth, loss, where = [], [], [], []
+    for width, some in Buckets(rows.lengths, AT_ONCE).epoch():
+        read = pick(torch.from_numpy(some).to(device), width)
+        masked = hide(read.words.cpu(), numbers)
+        masked = Masked(*(each.to(device) for each in masked))
+        hidden = model.read(masked.words, read.segments, positions=read.positions)
+        scores = scores_of(model, hidden, masked).float()
+        real = masked.real
+        said.append(scores.argmax(-1)[real].cpu().numpy())
+        truth.append(masked.targets[real].cpu().numpy())
+        losses = F.cross_entropy(scores.flatten(0, 1), masked.targets.flatten(), reduction="none")
+        loss.append(losses.view_as(real)[real].cpu().numpy())
+        seen = ((masked.words == read.words) & (read.positions >= 0)).cpu().numpy()
+        where += list(zip(read.words.cpu().numpy(), masked_places(masked), seen, strict=True))
+    return Guesses(np.concatenate(said), np.concatenate(truth), np.concatenate(loss), where)
+
+
+def masked_places(masked: Masked) -> list[np.ndarray]:
+    """The places asked for in each row, in the order of the guesses."""
+    return [
+        places[real].cpu().numpy() for places, real in zip(masked.places, masked.real, strict=True)
+    ]
+
+
+@torch.no_grad()
+def answered(
+    model: Pretrainer, question: str, rows: Rows, facts: Facts, device: torch.device
+) -> np.ndarray:
+    """How probable the model holds a yes, for each pair."""
+    pick = RowPicker(rows, facts.words, device)
+    found = np.zeros(len(rows))
+    for width, some in Buckets(rows.lengths, AT_ONCE).epoch():
+        read = pick(torch.from_numpy(some).to(device), width)
+        hidden = model.read(read.words, read.segments, positions=read.positions)
+        found[some] = model.answer(question, hidden).float().softmax(-1)[:, 1].cpu().numpy()
+    return found
+
+
+def running_rows(
+    data: PretrainData, split: str, config: PretrainConfig, most: int | None = None
+) -> Pairs:
+    """Rows of running text of a split, always the same, and which of them follow one another."""
+    texts = TextRows(data.parts[split].documents, config)
+    rows, follows = texts.drawn(np.random.default_rng(SEED))
+    answers = np.zeros(len(rows), np.int64) if follows is None else follows
+    kept = (
+        np.arange(len(rows)) if most is None else evenly(len(rows), most, bool(follows is not None))
+    )
+    return Pairs(rows.only(kept), answers[kept], ("follows",) * len(kept))
+
+
+def evenly(count: int, most: int, alternating: bool) -> Int64[np.ndarray, "some"]:
+    """At most so many of all rows, evenly chosen; of rows that answer yes and no in turn, both."""
+    if count <= most:
+        return np.arange(count)
+    if not alternating:
+        return np.arange(most) * count // most
+    pairs = np.arange(most // 2) * (count // 2) // (most // 2)
+    return np.stack((2 * pairs, 2 * pairs + 1), 1).reshape(-1)
+
+
+def measure(config: PretrainConfig, data: PretrainData, device: torch.device) -> Measure:
+    """How often each kind of question is answered rightly; the mean of these decides.
+
+    The loss is that of the hidden words, or of the answers where none are hidden.
+    """
+    parts = {name: dict(asked_of(config, data, name)) for name in ("validation", "train")}
+
+    def of(model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, Pretrainer)
+        figures: dict[str, float] = {}
+        for name, asked in parts.items():
+            right: dict[str, float] = {}
+            losses: list[float] = []
+            for question, pairs in asked.items():
+                if question == MASKED:
+                    found = guesses(model, pairs.rows, config, data.facts, device)
+                    right[question] = float(found.right.mean())
+                    losses = [float(found.loss.mean())]
+                    continue
+                yes = answered(model, question, pairs.rows, data.facts, device)
+                right[question] = float(((yes > 0.5) == pairs.answers).mean())
+                if MASKED not in asked:
+                    given = np.where(pairs.answers == 1, yes, 1 - yes)
+                    losses.append(float(-np.log(given.clip(1e-30)).mean()))
+            figures[f"{name}.accuracy"] = float(np.mean(list(right.values())))
+            figures[f"{name}.loss"] = float(np.mean(losses))
+            figures |= {f"{name}.{question}": value for question, value in right.items()}
+        return figures
+
+    return of
+
+
+def asked_of(
+    config: PretrainConfig, data: PretrainData, split: str, most: int | None = MEASURED
+) -> Iterator[tuple[str, Pairs]]:
+    """Every question that counts, with what it is asked about in a split."""
+    weights = config.objectives
+    if weights.masked or weights.next:
+        text = running_rows(data, split, config, most)
+        if weights.masked and len(text):
+            yield MASKED, text
+        if weights.next and len(text):
+            yield NEXT, text
+    for name, pairs in data.parts[split].pairs.items():
+        kept = evenly(len(pairs), len(pairs) if most is None else most, False)
+        kinds = tuple(pairs.kinds[row] for row in kept.tolist())
+        yield name, Pairs(pairs.rows.only(kept), pairs.answers[kept], kinds)
+
+
+def measured(data: PretrainData) -> int:
+    """About how many rows that looks at."""
+    return 2 * MEASURED * (1 + len(data.parts["train"].pairs))

@@ -1,0 +1,1 @@
+"""Tell texts apart, by what they say: a review that praises from one that blames."""

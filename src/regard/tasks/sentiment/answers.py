@@ -1,0 +1,134 @@
+"""What a trained reader says of a text, of the lines of a file, or of its own data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.data.labelled import Labelled
+from regard.errors import UserError
+from regard.tasks.sentiment.data import Facts, SentimentData, in_windows, part_of
+from regard.tasks.sentiment.judging import Reader
+from regard.tasks.sentiment.learning import scorer
+from regard.tasks.texts import asked
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A text to judge, or a pair, where it came from, and what it is, if that is known."""
+
+    name: str
+    text: str
+    second: str | None = None
+    truth: str | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model says of one text: classes by falling probability; none of a blank line."""
+
+    name: str
+    text: str
+    classes: tuple[str, ...]
+    shares: tuple[float, ...]
+    second: str | None = None
+    truth: str | None = None
+
+    def __str__(self) -> str:
+        if not self.classes:
+            return ""  # so that lines stay aligned
+        known = "" if self.truth is None else f"  (it is {self.truth})"
+        best = list(zip(self.shares, self.classes, strict=True))[:3]
+        said = "  ".join(f"{share:6.1%} {word}" for share, word in best)
+        return f"{said}{known}  {self.text[:100]}"
+
+    def to_values(self) -> dict[str, Any]:
+        values: dict[str, Any] = {
+            "input": self.name,
+            "text": self.text,
+            "answer": self.classes[0] if self.classes else None,
+            "probabilities": dict(zip(self.classes, self.shares, strict=True)),
+        }
+        if self.second is not None:
+            values["second"] = self.second
+        return values if self.truth is None else {**values, "truth": self.truth}
+
+
+def opened(
+    trained: Reader, inputs: Sequence[Any], data: Callable[[], SentimentData]
+) -> list[Asked]:
+    """What a user names, as texts; of a pair, a tab stands between the two."""
+    return asked(
+        inputs,
+        Asked,
+        lambda name, text: from_line(trained.facts, name, text),
+        lambda split, row: from_split(trained.facts, data(), split, row),
+    )
+
+
+def from_line(facts: Facts, name: str, text: str) -> Asked:
+    """A line, which is a text, or two texts with a tab between."""
+    if not facts.paired or not text.strip():
+        return Asked(name, text)
+    first, tab, second = text.partition("\t")
+    if not (tab and first.strip() and second.strip()):
+        raise UserError(
+            f"{name[:60]!r} is one text, and this run judges pairs: put a tab between the two"
+        )
+    return Asked(name, first, second)
+
+
+def from_split(facts: Facts, data: SentimentData, split: str, row: int) -> Asked:
+    """A text of the run's own data, with its label."""
+    part = part_of(data, split)
+    if row >= len(part):
+        raise UserError(
+            f"{split}:{row}: {split} of {data.name} has the texts 0 to {len(part) - 1:,}"
+        )
+    second = part.seconds[row] if part.seconds else None
+    truth = facts.classes[part.labels[row]]
+    return Asked(f"{data.name} {split}:{row}", part.texts[row], second, truth)
+
+
+def predict(trained: Reader, texts: Sequence[Asked]) -> list[Answer]:
+    """The classes of each text, the most probable first; of a blank one, none."""
+    real = [each for each in texts if each.text.strip()]
+    if not real:
+        return [Answer(each.name, each.text, (), ()) for each in texts]
+    try:
+        found = iter(shares_of(trained, real))
+    except ValueError as trouble:
+        raise UserError(str(trouble)) from None
+    answers = []
+    for each in texts:
+        if not each.text.strip():
+            answers.append(Answer(each.name, each.text, (), ()))
+            continue
+        shares = next(found)
+        order = np.argsort(-shares, kind="stable").tolist()
+        answers.append(
+            Answer(
+                each.name,
+                each.text,
+                tuple(trained.facts.classes[at] for at in order),
+                tuple(float(shares[at]) for at in order),
+                each.second,
+                each.truth,
+            )
+        )
+    return answers
+
+
+def shares_of(trained: Reader, texts: Sequence[Asked]) -> np.ndarray:
+    """The probability of every class, for each text."""
+    config, facts = trained.config, trained.facts
+    part = Labelled(
+        tuple(each.text for each in texts),
+        (0,) * len(texts),
+        tuple(each.second or "" for each in texts) if facts.paired else (),
+    )
+    windowed = in_windows(part, facts.words, config.longest, config.overlap)
+    return scorer(windowed, facts, trained.device)(trained.model)

@@ -1,0 +1,101 @@
+"""How often a split's texts are told apart rightly, beside what counting words can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.data.labelled import Labelled
+from regard.evaluate import classification
+from regard.evaluate.bootstrap import Interval, bootstrap
+from regard.evaluate.classification import Answers, Assessment, assess
+from regard.tasks.sentiment.config import SentimentConfig
+from regard.tasks.sentiment.data import Facts, SentimentData, part_of
+from regard.tasks.sentiment.learning import Shares, scorer
+from regard.tasks.task import Trained
+
+Reader = Trained[SentimentConfig, Facts]
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """Every figure of a split, and those of two that understand nothing."""
+
+    assessment: Assessment
+    baseline: Interval | None  # TF-IDF and a logistic regression; None of texts of another set
+    majority: float  # of one that always says the most frequent class of the split
+    windowed: int = 0  # texts that were read in windows
+    shared: int = 0  # texts that are letter for letter among those learnt
+
+    def to_values(self) -> dict[str, Any]:
+        """The deciding figure first."""
+        return {
+            "accuracy": self.assessment.accuracy._asdict(),
+            "tf-idf": None if self.baseline is None else self.baseline._asdict(),
+            "majority": self.majority,
+            "windowed": self.windowed,
+            "shared": self.shared,
+            "assessment": self.assessment.to_values(),
+        }
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Judgement:
+        """What `to_values` was made of."""
+        try:
+            return cls(
+                Assessment.from_values(values["assessment"]),
+                None if values["tf-idf"] is None else Interval(**values["tf-idf"]),
+                values["majority"],
+                values["windowed"],
+                values["shared"],
+            )
+        except (KeyError, TypeError, AttributeError) as trouble:
+            raise ValueError(f"these are not the values of a judgement: {trouble}") from None
+
+
+def judge(trained: Reader, data: SentimentData, split: str) -> Judgement:
+    """Ask about every text of a split, and let the counter of words answer as well."""
+    part = part_of(data, split)
+    windowed = data.windowed(part, trained.facts)
+    answers = Answers(
+        scorer(windowed, trained.facts, trained.device)(trained.model),
+        windowed.labels,
+        trained.facts.classes,
+    )
+    counted = None
+    if data.own:  # fitted to what the model learnt from, or the two could not be compared
+        given = data.baseline.probabilities(part.texts, part.seconds).argmax(-1)
+        counted = bootstrap((given == windowed.labels).astype(np.float64))
+    held = data.own and split not in ("train", "all")
+    return Judgement(
+        assess(answers),
+        counted,
+        float(np.bincount(windowed.labels).max() / len(part)),
+        int((windowed.counts > 1).sum()),
+        data.texts.shared(split) if held else 0,
+    )
+
+
+def answers_on(trained: Reader, data: SentimentData, part: Labelled) -> Shares:
+    """The probabilities of each text of a part."""
+    windowed = data.windowed(part, trained.facts)
+    return scorer(windowed, trained.facts, trained.device)(trained.model)
+
+
+def summary(judged: Judgement, split: str) -> str:
+    """Lines for a terminal."""
+    lines = [split, classification.summary(judged.assessment, "texts")]
+    if judged.baseline is not None:
+        value, low, high = (f"{100 * x:.1f}" for x in judged.baseline)
+        lines.append(
+            f"counting words      {value}%  ({low} to {high}): TF-IDF and logistic regression"
+        )
+    lines.append(f"most frequent class {100 * judged.majority:.1f}%")
+    if judged.windowed:
+        lines.append(f"{judged.windowed:,} of the texts were read in windows.")
+    if judged.shared:
+        lines.append(f"{judged.shared:,} of the texts are among those learnt, letter for letter.")
+    return "\n".join(lines)

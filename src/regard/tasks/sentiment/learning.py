@@ -1,0 +1,105 @@
+"""How texts are learnt to be told apart, and how that is measured on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Int64
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.data.text_batches import Buckets, RowPicker
+from regard.tasks.sentiment.config import SentimentConfig
+from regard.tasks.sentiment.data import Facts, SentimentData, TextBatch, Windowed
+from regard.train.loop import Measure
+from regard.train.step import Objective
+
+AT_ONCE = 1 << 14  # tokens in a batch without gradients
+MEASURED = 5_000  # texts of training that are measured after each epoch, at the most
+
+
+def objective(config: SentimentConfig, facts: Facts) -> Objective:
+    """Hide some words, ask the model, and sum its loss, each text with its weight."""
+    words = facts.words
+    blank = words.special("mask" if "mask" in words.specials else "padding")
+    kept = {words.special(name) for name in words.specials}
+
+    def of(model: nn.Module, batch: TextBatch) -> tuple[Tensor, Tensor]:
+        shown = batch.words
+        if config.forget:
+            shown = forgotten(batch, config.forget, blank, tuple(sorted(kept)))
+        logits = model(shown, batch.segments, positions=batch.positions).float()
+        loss = F.cross_entropy(
+            logits, batch.labels, reduction="none", label_smoothing=config.smoothing
+        )
+        return (loss * batch.weights).sum(), batch.weights.sum()
+
+    return of
+
+
+def forgotten(
+    batch: TextBatch, share: float, blank: int, specials: tuple[int, ...]
+) -> Int64[Tensor, "b n"]:
+    """The words of a batch with a share of them blanked out; start and ends stay."""
+    drawn = torch.rand(batch.words.shape, generator=batch.numbers(), device=batch.words.device)
+    hidden: Bool[Tensor, "b n"] = drawn < share
+    for number in specials:
+        hidden = hidden & (batch.words != number)
+    return batch.words.masked_fill(hidden, blank)
+
+
+def measure(config: SentimentConfig, data: SentimentData, device: torch.device) -> Measure:
+    """Accuracy and loss on validation, and on as many texts of training."""
+    count = min(len(data.texts["train"]), max(len(data.texts["validation"]), 1_000), MEASURED)
+    rows = np.arange(count) * len(data.texts["train"]) // count
+    sample = data.windowed(data.texts["train"].only(rows.tolist()), data.facts)
+    parts = {"validation": data.validation, "train": sample}
+    asked = {name: scorer(part, data.facts, device) for name, part in parts.items()}
+
+    def of(model: nn.Module) -> dict[str, float]:
+        figures = {}
+        for name, part in parts.items():
+            shares = asked[name](model)
+            right = shares.argmax(-1) == part.labels
+            of_label = shares[np.arange(len(part.labels)), part.labels]
+            figures[f"{name}.accuracy"] = float(right.mean())
+            figures[f"{name}.loss"] = float(-np.log(of_label.clip(1e-30)).mean())
+        return figures
+
+    return of
+
+
+def measured(data: SentimentData) -> int:
+    """How many texts that looks at."""
+    train, validation = len(data.texts["train"]), len(data.texts["validation"])
+    return validation + min(train, max(validation, 1_000), MEASURED)
+
+
+Shares = Float32[np.ndarray, "texts classes"]
+
+
+def scorer(part: Windowed, facts: Facts, device: torch.device) -> Callable[[nn.Module], Shares]:
+    """A function that gives a model's probabilities for every text of a part, in order.
+
+    A text that is read in windows has the mean of theirs.
+    """
+    pick = RowPicker(part.rows, facts.words, device)
+    batches = list(Buckets(part.rows.lengths, AT_ONCE).epoch())
+    order = np.concatenate([some for _, some in batches])
+
+    @torch.no_grad()
+    def shares(model: nn.Module) -> Shares:
+        found = []
+        for width, some in batches:
+            read = pick(torch.from_numpy(some).to(device), width)
+            logits = model(read.words, read.segments, positions=read.positions)
+            found.append(logits.float().softmax(-1))
+        rows = torch.cat(found).cpu().numpy()
+        texts = np.zeros((len(part.labels), rows.shape[1]), np.float64)
+        np.add.at(texts, part.owner[order], rows)
+        mean: Shares = (texts / part.counts[:, None]).astype(np.float32)
+        return mean
+
+    return shares

@@ -1,0 +1,66 @@
+"""The task itself: which functions make a reader that tells texts apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from regard.data.catalogue import lasting
+from regard.data.labelled import LABELLED
+from regard.errors import UserError
+from regard.model.config import TextClassifierConfig
+from regard.model.text_classifier import TextClassifier
+from regard.tasks.sentiment.answers import opened, predict
+from regard.tasks.sentiment.config import SCRATCH, SentimentConfig
+from regard.tasks.sentiment.data import Facts, SentimentData, TextBatches, read, read_other
+from regard.tasks.sentiment.judging import Judgement, judge, summary
+from regard.tasks.sentiment.learning import measure, measured, objective
+from regard.tasks.sentiment.start import begin, settled
+from regard.tasks.sentiment.views import look, views
+from regard.tasks.task import Task
+
+
+def settle(config: SentimentConfig, data: SentimentData) -> SentimentConfig:
+    """The model with the sizes of its start, the words and classes of its data."""
+    config = settled(config)
+    model, facts = config.model, data.facts
+    follows: dict[str, Any] = {"words": len(facts.words), "classes": len(facts.classes)}
+    if config.start == SCRATCH:
+        follows["length"] = config.longest
+    for name, value in follows.items():
+        now, default = getattr(model, name), getattr(TextClassifierConfig(), name)
+        if now not in (default, value):
+            raise UserError(f"model.{name} is {now}, and {data.name} needs {value}: leave it out")
+    model = replace(model, **follows)
+    return replace(config, data=lasting(config.data, LABELLED), model=model)
+
+
+def build(config: SentimentConfig, facts: Facts, **options: Any) -> TextClassifier:
+    """The model with its first weights."""
+    model = TextClassifier(config.model, **options)
+    begin(model, config)
+    return model
+
+
+SENTIMENT: Task[SentimentConfig, SentimentData, Facts] = Task(
+    name="sentiment",
+    unit="texts",
+    batched="tokens",
+    config=SentimentConfig,
+    facts=Facts,
+    read=read,
+    read_other=read_other,
+    settle=settle,
+    build=build,
+    batches=TextBatches,
+    objective=objective,
+    measure=measure,
+    measured=measured,
+    judge=judge,
+    summary=summary,
+    revive=Judgement.from_values,
+    open=opened,
+    predict=predict,
+    look=look,
+    views=views,
+)

@@ -1,0 +1,221 @@
+"""What a report shows of a reader, and which words carried its decision on a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import UserError
+from regard.evaluate.classification import Answers, mistakes
+from regard.look.document import Document, Section
+from regard.look.word_faithfulness import WordFaithfulness, word_faithfulness
+from regard.look.word_figure import word_figure
+from regard.look.word_maps import METHODS, Token, WordMaps, reader, word_maps, words_item
+from regard.model.text_classifier import TextClassifier
+from regard.tasks.assessed import class_sections, figures_section, item
+from regard.tasks.sentiment.answers import Asked, from_split
+from regard.tasks.sentiment.data import SentimentData, part_of
+from regard.tasks.sentiment.judging import Judgement, Reader, answers_on
+from regard.tasks.sentiment.words import Spelt, spelt
+from regard.tasks.session import parameters
+from regard.tasks.task import Looked
+
+MISTAKES = 12  # shown in a report
+SAMPLES = 6  # texts of a report that were answered rightly
+FAITHFUL, FEWER = 48, 16  # texts on which faithfulness is measured, and of a large model
+LARGE = 5_000_000  # parameters of a large one
+FAITHFUL_WORDS = (
+    "Words are deleted, or put back, those first that a method holds for most important; the "
+    "probability of the model's own answer is followed. An order that matters beats a random one: "
+    "deletion falls sooner, insertion rises sooner. The gain is half the sum of both areas' "
+    "distances from random."
+)
+WORDS_WORDS = (
+    "How much each word carried the answer, by three methods that ask different questions. Point "
+    "at a word, or move with the arrow keys, for its number."
+)
+
+
+def views(trained: Reader, data: SentimentData, split: str, judged: Judgement) -> list[Section]:
+    """The sections of a report that only a reader of texts has."""
+    assessment, more = judged.assessment, []
+    if judged.baseline is not None:
+        more.append(item("counting words", judged.baseline))
+    items = "pairs" if trained.facts.paired else "texts"
+    first = figures_section(assessment, split, items, more)
+    said = f" Always the most frequent class would be right in {judged.majority:.1%}."
+    if judged.baseline is not None:
+        said += (
+            " Counting words is TF-IDF of words and neighbours with a logistic regression, fitted "
+            "to the same texts."
+        )
+    if judged.shared:
+        said += f" {judged.shared:,} of the {items} are among those learnt, letter for letter."
+    first["words"] += said
+    part = part_of(data, split)
+    answers = Answers(
+        answers_on(trained, data, part), np.array(part.labels, np.int64), trained.facts.classes
+    )
+    wrong = mistakes(answers, MISTAKES)
+    right = np.flatnonzero(answers.right)
+    right = right[np.linspace(0, len(right) - 1, min(SAMPLES, len(right))).astype(int)]
+    sections = [first, *class_sections(assessment, trained.facts.classes, "a text")]
+    for title, rows in (("Most confident mistakes", wrong), ("Some that were right", right)):
+        asked = [from_split(trained.facts, data, split, int(row)) for row in rows]
+        if shown := items_of(trained, asked):
+            sections.append(
+                {"view": "words", "title": title, "words": WORDS_WORDS, "data": {"items": shown}}
+            )
+    return [*sections, *faithfulness_sections(trained, data, split)]
+
+
+def items_of(trained: Reader, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+    """What the view named words shows of each text."""
+    items = []
+    for each in asked:
+        text = spelt_of(trained, each)
+        if not text.spans:
+            continue
+        maps = maps_of(trained, text)
+        items.append(
+            words_item(
+                each.name,
+                text.words,
+                maps,
+                trained.facts.classes,
+                truth=each.truth,
+                breaks=text.breaks,
+                note=note_of(text, maps),
+            )
+        )
+    return items
+
+
+def spelt_of(trained: Reader, asked: Asked) -> Spelt:
+    return spelt(trained.facts.words, asked.text, asked.second, trained.config.longest)
+
+
+def maps_of(trained: Reader, text: Spelt) -> WordMaps:
+    return word_maps(model_of(trained), text.tokens, text.spans, segments=text.segments)
+
+
+def note_of(text: Spelt, maps: WordMaps) -> str:
+    notes = []
+    if text.cut:
+        notes.append("Only its beginning is shown, as far as it is read at once.")
+    if maps.gradient_error > 0.01:
+        notes.append(f"The gradient's sum lacks {maps.gradient_error:.0%} of what words add.")
+    return " ".join(notes)
+
+
+def measure_faithfulness(trained: Reader, data: SentimentData, split: str) -> WordFaithfulness:
+    """Whether deleting what carried the answer hurts most, on some texts of a split."""
+    part = part_of(data, split)
+    most = min(len(part), FAITHFUL if parameters(trained.model) < LARGE else FEWER)
+    rows = np.unique(np.linspace(0, len(part) - 1, most).astype(np.int64))
+    asked = [from_split(trained.facts, data, split, row) for row in map(int, rows)]
+    texts = [text for each in asked if len((text := spelt_of(trained, each)).spans) > 1]
+    if not texts:
+        raise UserError(f"no text of {split} has two words")
+    maps = [maps_of(trained, text).by_method() for text in texts]
+    return word_faithfulness(
+        reader(model_of(trained)),
+        [tokens_of(text) for text in texts],
+        [text.spans for text in texts],
+        {method: [each[method] for each in maps] for method in METHODS},
+        random_orders=3,
+    )
+
+
+def tokens_of(text: Spelt) -> list[Token]:
+    """Tokens, each with its segment where there are two texts."""
+    if text.segments is None:
+        return list(text.tokens)
+    return list(zip(text.tokens, text.segments, strict=True))
+
+
+def faithfulness_sections(trained: Reader, data: SentimentData, split: str) -> list[Section]:
+    found = measure_faithfulness(trained, data, split)
+    items = [item(f"gain of {name} over random", interval) for name, interval in found.gain.items()]
+    about = f"Measured on {found.texts} texts of {split}; above 0 is better than random."
+    shares = next(iter(found.curves.values())).shares.tolist()
+    charts: list[Section] = [
+        {
+            "view": "lines",
+            "title": title,
+            "words": words,
+            "data": {
+                "x": {"name": f"words {verb}", "values": shares, "unit": "%"},
+                "y": {"name": "probability of the answer", "unit": "%"},
+                "series": [
+                    {"name": name, "values": getattr(curves, kind).tolist()}
+                    for name, curves in found.curves.items()
+                ],
+            },
+        }
+        for title, kind, verb, words in (
+            ("Deletion", "deletion", "deleted", "Lower is better: what carried it is missed."),
+            ("Insertion", "insertion", "put back", "Higher is better: what carried it suffices."),
+        )
+    ]
+    head: Section = {
+        "view": "figures",
+        "title": "Are these the words that mattered?",
+        "words": f"{about} {FAITHFUL_WORDS}",
+        "data": {"items": items},
+    }
+    return [head, *charts]
+
+
+def look(trained: Reader, texts: Sequence[Asked], data: Callable[[], SentimentData]) -> Looked:
+    """Which words carried the decision, and whether the run's data say that they did."""
+    texts = [each for each in texts if spelt_of(trained, each).spans]
+    if not texts:
+        raise UserError("there is no text to look at")
+    sections: list[Section] = [
+        {
+            "view": "words",
+            "title": "Which words carried it",
+            "words": WORDS_WORDS,
+            "data": {"items": items_of(trained, texts)},
+        }
+    ]
+    try:
+        sections += faithfulness_sections(trained, data(), "validation")
+    except UserError as gone:  # the data may be on another machine
+        sections[0]["words"] += f" Faithfulness was not measured: {gone}."
+    document: Document = {
+        "title": "Which words carried the answer",
+        "subtitle": ", ".join(each.name[:60] for each in texts[:3])
+        + ("" if len(texts) <= 3 else f" and {len(texts) - 3} more"),
+        "sections": sections,
+    }
+
+    def draw(path: Path) -> None:
+        if len(texts) > 1:
+            raise UserError(
+                f"{path} holds one text, and {len(texts)} were given; "
+                "name one, or write them all to an .html"
+            )
+        text = spelt_of(trained, texts[0])
+        maps = maps_of(trained, text)
+        answer = trained.facts.classes[maps.answer]
+        word_figure(
+            text.words,
+            maps.by_method(),
+            path,
+            title=f"{answer}, {maps.probabilities[maps.answer]:.0%}",
+            caption=texts[0].name[:100],
+            answer=answer,
+            breaks=text.breaks,
+        )
+
+    return Looked(document, draw)
+
+
+def model_of(trained: Reader) -> TextClassifier:
+    assert isinstance(trained.model, TextClassifier)
+    return trained.model
