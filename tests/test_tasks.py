@@ -135,13 +135,13 @@ from regard.train.config import TrainConfig
 import regard.train.loop
 assert callable(rg.train) and rg.train.loop.train is not rg.train
 try:
-    rg.train("nothing")
+    rg.train("xyz")
 except Exception as trouble:
     print(trouble)
 print(rg.load.__module__, rg.Run.__name__, "load" in dir(rg))
 """
     said = in_a_plain_process(script).splitlines()
-    assert said[0] == "no task 'nothing'; there are " + ", ".join(TASKS)
+    assert said[0] == "no task 'xyz'; there are " + ", ".join(TASKS)
     assert said[1] == "regard.tasks.run Run True"
 
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from regard.attention import attend
-from regard.look.text_maps import alignment_maps, reading_item, text_maps
-from regard.model.config import GPTConfig, Seq2SeqConfig
+from regard.look.text_maps import alignment_maps, bert_maps, reading_item, text_maps
+from regard.model.bert import Bert
+from regard.model.config import BertConfig, GPTConfig, Seq2SeqConfig
 from regard.model.gpt import GPT
 from regard.model.seq2seq import Sentences, Seq2Seq
 
@@ -25,6 +26,11 @@ def writer(**changes):
 def translator(**changes):
     torch.manual_seed(0)
     return livelier(Seq2Seq(Seq2SeqConfig(**{**SMALL, **changes})))
+
+
+def reader(**changes):
+    torch.manual_seed(0)
+    return livelier(Bert(BertConfig(**{**SMALL, **changes})))
 
 
 def livelier(model):
@@ -117,6 +123,31 @@ def test_padding_of_a_text_neither_looks_nor_is_looked_at():
     close(maps, maps_by_hand(model, words, where)[0])
 
 
+# A text that is read both ways
+
+
+@pytest.mark.parametrize("order", ["pre", "post"])
+def test_a_readers_maps_are_the_weights_written_out(order):
+    model, words, where = reader(order=order), text(3, 7), rows_of(7, 4, 1)
+    segments = (torch.arange(7) > 2).long().expand(3, 7)
+    maps = bert_maps(model, words, segments, positions=where)
+    assert maps.shape == (3, 3, 2, 7, 7)
+    with torch.no_grad():
+        x = model.embed(words) + model.segment(segments)
+        x = model.embed_norm(model.place.embed(x, where))
+        for depth, block in enumerate(model.blocks):
+            y = block.attention_norm(x) if order == "pre" else x
+            by_hand = weights_by_hand(block.attention, y, q_pos=where, k_pos=where)
+            close(maps[:, depth], by_hand)
+            x = block(x, positions=where)
+    assert maps[0].triu(1).any() and maps[0].tril(-1).any(), "words look both ways"
+    close(maps.sum(-1), (where >= 0)[:, None, None].expand(3, 3, 2, 7).double())
+    for row, length in enumerate((7, 4, 1)):
+        alone = bert_maps(model, words[row, None, :length], segments[row, None, :length])
+        close(maps[row, ..., :length, :length], alone[0])
+        assert not maps[row, ..., length:, :].any() and not maps[row, ..., :, length:].any()
+
+
 # A text that reads another
 
 
@@ -168,15 +199,15 @@ def test_a_watched_model_reads_with_the_maps_it_shows(order):
         close(maps[:, depth] @ layer.call.v, layer.read)
 
 
-@pytest.mark.parametrize("build", [writer, translator])
+@pytest.mark.parametrize("build", [writer, reader, translator])
 def test_a_model_in_training_is_refused(build):
     model = build(dropout=0.1).train()
     name = type(model).__name__
     with pytest.raises(ValueError, match=f"{name} is in training"):
-        if build is writer:
-            text_maps(model, text(1, 3))
-        else:
+        if build is translator:
             alignment_maps(model, Sentences(text(1, 3)), text(1, 3))
+        else:
+            (text_maps if build is writer else bert_maps)(model, text(1, 3))
 
 
 # For the page

@@ -10,6 +10,7 @@ from regard.data.catalogue import EMBEDDED, KNOWN, find, home, resolve
 from regard.data.corpus import CORPORA, find_corpus, read_named, texts_in
 from regard.data.fetch import PART, fetch
 from regard.data.images import SPLITS
+from regard.data.labelled import LABELLED, find_labelled, read_labelled
 from regard.data.pairs import PAIRS, find_pairs, read_pairs
 from regard.data.store import Kept, kept
 from regard.data.tokens import tokens_folder
@@ -85,12 +86,16 @@ def show_sets() -> None:
         table.add_row(*map(Text, (name, corpus.title, corpus.licence, place_of_text(name))))
     for name, pairs in PAIRS.items():
         table.add_row(*map(Text, (name, pairs.title, pairs.licence, place_of_pairs(name))))
+    for name, labelled in LABELLED.items():
+        where = place_of_labelled(name)
+        table.add_row(*map(Text, (name, labelled.title, labelled.licence, where)))
     console = Console()
     console.print(table)
     console.print(
         "Your own: a folder with one sub-folder a class, or a csv with path and label; or images "
         "beside captions.csv, with image and caption in each row; or a text file, or a folder of "
-        "them; or two texts that are aligned line by line, own.en,own.de, or a tsv of two columns."
+        "them; or two texts that are aligned line by line, own.en,own.de, or a tsv of two columns; "
+        "or a csv with text and label in each row, or a folder with train.csv and the like."
     )
 
 
@@ -118,6 +123,14 @@ def place_of_pairs(name: str) -> str:
     if not PAIRS[name].places:
         return "embedded"
     found = find_pairs(name)
+    return f"not here: regard data fetch {name} says how" if found is None else str(found)
+
+
+def place_of_labelled(name: str) -> str:
+    """Where labelled texts are, or how they come to be here."""
+    if not LABELLED[name].places:
+        return "embedded"
+    found = find_labelled(name)
     return f"not here: regard data fetch {name} says how" if found is None else str(found)
 
 
@@ -150,12 +163,16 @@ def show_fetch(name: str, mirror: str) -> None:
         read_pairs(name)  # which says how they come, if they are not here
         print(f"{name} is here already, in {find_pairs(name)}")
         return
+    if name in LABELLED and LABELLED[name].places:
+        read_labelled(name)
+        print(f"{name} is here already, in {find_labelled(name)}")
+        return
     if name in CORPORA and CORPORA[name].places:
         read_named(name)  # which says how it comes, if it is not here
         print(f"{name} is here already, in {find_corpus(name)}")
         return
     made = name in CAPTIONED and not CAPTIONED[name].address
-    if made or name in EMBEDDED or name in CORPORA or name in PAIRS:
+    if made or any(name in embedded for embedded in (EMBEDDED, CORPORA, PAIRS, LABELLED)):
         whose = "Python" if name in CORPORA else "regard"
         print(f"{name} comes with {whose}; there is nothing to fetch")
         return

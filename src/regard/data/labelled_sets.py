@@ -38,7 +38,7 @@ class Named(NamedTuple):
 LABELLED: Mapping[str, Named] = MappingProxyType(
     {
         "reviews": Named(
-            "11,000 sentences that praise or blame, with negations, contrasts and quotations",
+            "27,000 sentences that praise or blame, with negations, contrasts and quotations",
             "Apache-2.0",
             "made by regard",
             ("negative", "positive"),

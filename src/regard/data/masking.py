@@ -16,8 +16,11 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
+from torch.nn import functional as F
 
 from regard.data.vocabulary import Vocabulary
+from regard.data.word_pieces import INSIDE, WordPieceVocabulary
+from regard.data.words import WordVocabulary
 
 SPARE = 1.5  # places kept for words that are asked for, as a multiple of those expected
 
@@ -49,37 +52,49 @@ class Masking:
     ) -> None:
         self.share, self.hidden, self.swapped = share, hidden, swapped
         self.mask = words.special("mask")
-        specials = {words.special(name) for name in words.specials}
-        self.special = torch.tensor([n in specials for n in range(len(words))])
-        self.others = torch.tensor([n for n in range(len(words)) if n not in specials])
-        # Every token begins a word, unless words are hidden as a whole.
-        begins = [not whole_words or begins_word(words, n) for n in range(len(words))]
-        self.begins = torch.tensor(begins)
+        specials = [words.special(name) for name in words.specials]
+        self.ordinary = torch.ones(len(words), dtype=torch.bool)
+        self.ordinary[specials] = False
+        self.others = self.ordinary.nonzero()[:, 0]
+        # Which tokens may go on with a word, and which leave theirs open: none, unless words are
+        # hidden as a whole.
+        edges = [edges_of(words, n) if whole_words else (False, False) for n in range(len(words))]
+        self.goes_on, self.open = torch.tensor(edges).T & self.ordinary
 
     def __call__(self, words: Int64[Tensor, "b n"], generator: torch.Generator) -> Masked:
-        """Hide some of these words; start, end and padding stay."""
+        """Hide some of these words, at least one a row; start, end and padding stay."""
         device = words.device
-        if self.special.device != device:
-            self.special, self.others, self.begins = (
-                each.to(device) for each in (self.special, self.others, self.begins)
+        if self.ordinary.device != device:
+            self.ordinary, self.others, self.goes_on, self.open = (
+                each.to(device) for each in (self.ordinary, self.others, self.goes_on, self.open)
             )
-        ordinary = ~self.special[words]
+        ordinary = self.ordinary[words]
         drawn, fate = (torch.rand(words.shape, generator=generator, device=device) for _ in "12")
         # Pieces of one word share the number that was drawn for the word.
-        word = (self.begins[words] | ~ordinary).long().cumsum(1) - 1
-        chosen = ordinary & (drawn.gather(1, word.clamp(min=0)) < self.share)
+        before = F.pad(words[:, :-1], (1, 0), value=self.mask)
+        begins = ~(self.goes_on[words] & self.open[before])
+        drawn = drawn.gather(1, begins.long().cumsum(1) - 1).masked_fill(~ordinary, 1.0)
+        least = drawn.amin(1, keepdim=True)
+        chosen = ordinary & ((drawn < self.share) | (drawn == least))
         pick = torch.randint(len(self.others), words.shape, generator=generator, device=device)
         shown = words.masked_fill(chosen & (fate < self.hidden), self.mask)
         swap = chosen & (fate >= self.hidden) & (fate < self.hidden + self.swapped)
         shown = self.others[pick].where(swap, shown)
         room = min(words.shape[1], math.ceil(SPARE * self.share * words.shape[1]) + 2)
-        real, places = chosen.long().topk(room, dim=1)
-        return Masked(shown, places, words.gather(1, places), real.bool())
+        places = (~chosen).byte().argsort(stable=True)[:, :room]  # those chosen come first
+        return Masked(shown, places, words.gather(1, places), chosen.gather(1, places))
 
 
-def begins_word(words: Vocabulary, number: int) -> bool:
-    """Whether a token is the first of its word: not a piece that goes on with a word."""
-    shown = words.entry(number)
-    if hasattr(words, "merges"):  # byte pairs have the space before a word in its first piece
-        return not shown[:1].isalnum()
-    return not shown.startswith("##")
+def edges_of(words: Vocabulary, number: int) -> tuple[bool, bool]:
+    """Whether a token may go on with the word before it, and whether a later one may with its own.
+
+    Of word pieces, the vocabulary says it; of bytes and characters, those inside a word are letters
+    and digits, and the bytes of which a letter has several.
+    """
+    if isinstance(words, WordVocabulary):
+        return False, False
+    if isinstance(words, WordPieceVocabulary):
+        return words.entry(number).startswith(INSIDE), True
+    signs = words.decode([number]) or " "
+    first, last = (sign.isalnum() or sign == "\ufffd" for sign in (signs[0], signs[-1]))
+    return first, last

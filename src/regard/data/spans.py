@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -21,7 +22,7 @@ from regard.data.text_batches import Rows
 from regard.data.vocabulary import Vocabulary
 
 FAR = 50  # sentences between a text and what does not follow it, if both are of one document
-TRIES = 30  # draws of a text that does not follow, before a pair is given up
+TRIES = 30  # places that are looked at for a text that does not follow
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,11 @@ class Documents:
     @property
     def tokens(self) -> int:
         return len(self.lines.numbers)
+
+    @cached_property
+    def ends(self) -> Int64[np.ndarray, "sentences"]:
+        """The sentence behind the last of each one's document."""
+        return np.searchsorted(self.owner, self.owner, side="right")
 
 
 def in_documents(found: Iterable[Sequence[str]], words: Vocabulary) -> Documents:
@@ -66,34 +72,29 @@ def single_rows(documents: Documents, room: int, draw: np.random.Generator) -> R
 def next_rows(
     documents: Documents, room: int, draw: np.random.Generator
 ) -> tuple[Rows, Bool[np.ndarray, "rows"]]:
-    """Pairs of texts, and whether the second follows the first: as many that do as do not.
+    """Pairs of texts, and whether the second follows the first: yes and no in turn.
 
     A run of sentences is cut in two where one of them ends. Of every other pair, the second text
-    is exchanged for as many sentences of another document, or, where there is only one, of a place
-    far away.
+    is exchanged for one about as long from another document, or, where there is only one, from a
+    place far away. A run of one sentence has no pair.
     """
     first: list[tuple[int, int]] = []
     second: list[tuple[int, int]] = []
-    follows: list[bool] = []
     for run in runs(documents, room, draw):
         if len(run) < 2:
             continue
-        cut = run.start + int(draw.integers(1, len(run)))
-        head, tail = range(run.start, cut), range(cut, run.stop)
-        real = len(follows) % 2 == 0
-        begin = slice_of(documents, head, room)
-        if not real:
-            other = elsewhere(documents, run, len(tail), room - begin[1], draw)
+        cut = int(draw.integers(1, len(run)))
+        head, tail = (slice_of(documents, part, room) for part in (run[:cut], run[cut:]))
+        if len(first) % 2:
+            other = elsewhere(documents, run, tail[1], room - head[1], draw)
             if other is None:
                 continue
-            tail = other
-        first.append(begin)
-        second.append(slice_of(documents, tail, room - begin[1]))
-        follows.append(real)
-    if len(follows) % 2:  # the last has no counterpart
-        first, second, follows = first[:-1], second[:-1], follows[:-1]
-    rows = Rows(documents.lines.numbers, as_slices(first), as_slices(second))
-    return rows, np.array(follows, bool)
+            tail = slice_of(documents, other, room)
+        first.append(head)
+        second.append(tail)
+    count = len(first) // 2 * 2  # the last may have no counterpart
+    rows = Rows(documents.lines.numbers, as_slices(first[:count]), as_slices(second[:count]))
+    return rows, np.arange(count) % 2 == 0
 
 
 def runs(documents: Documents, room: int, draw: np.random.Generator) -> Iterator[range]:
@@ -117,20 +118,26 @@ def runs(documents: Documents, room: int, draw: np.random.Generator) -> Iterator
 
 
 def elsewhere(
-    documents: Documents, run: range, count: int, room: int, draw: np.random.Generator
+    documents: Documents, run: range, length: int, room: int, draw: np.random.Generator
 ) -> range | None:
-    """So many sentences that do not follow a run, if such are found that fit."""
-    owner, starts, total = documents.owner, documents.lines.starts, len(documents.owner)
-    for _ in range(TRIES):
-        at = int(draw.integers(total))
-        end = at + count
-        if end > total or owner[at] != owner[end - 1] or starts[end] - starts[at] > room:
-            continue
-        if owner[at] != owner[run.start]:
-            return range(at, end)
-        if documents.count == 1 and (at > run.stop + FAR or end < run.start - FAR):
-            return range(at, end)
-    return None
+    """Sentences that do not follow a run, of about so many tokens, if some are found that fit.
+
+    Of several places, the one is taken where whole sentences come nearest to that length: were
+    texts that do not follow any shorter than those that do, their length would tell.
+    """
+    starts, total = documents.lines.starts, len(documents.owner)
+    at = draw.integers(total, size=TRIES)
+    over = np.minimum(np.searchsorted(starts, starts[at] + length), documents.ends[at])
+    at, stop = np.tile(at, 2), np.concatenate((over, over - 1))
+    held = starts[stop] - starts[at]
+    if documents.count > 1:
+        apart = documents.owner[at] != documents.owner[run.start]
+    else:
+        far = min(FAR, total // 4)
+        apart = (at >= run.stop + far) | (stop <= run.start - far)
+    off = np.where((stop > at) & (held <= room) & apart, abs(held - length), room + 1)
+    best = int(off.argmin())
+    return range(int(at[best]), int(stop[best])) if off[best] <= room else None
 
 
 def slice_of(documents: Documents, run: range, room: int) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """Texts, or pairs of texts, as rows that a BERT reads, and as batches in which little is padding.
 
-rows = in_rows([(words.encode(text), None) for text in texts], words)
-buckets = Buckets(rows.lines.lengths, 4096)         # at most so many tokens in a batch
-pick = RowPicker(rows, words.padding, device)
+rows = in_rows([words.encode(text) for text in texts])
+buckets = Buckets(rows.lengths, 4096)               # at most so many tokens in a batch
+pick = RowPicker(rows, words, device)
 for width, some in buckets.epoch(np.random.default_rng(0)):
     read = pick(torch.from_numpy(some), width)      # words, segments and positions
 """
@@ -61,7 +61,8 @@ def in_rows(texts: Sequence[Tokens], seconds: Sequence[Tokens] | None = None) ->
 def windows(tokens: Tokens, longest: int, overlap: int) -> list[Tokens]:
     """A text as pieces of at most `longest` tokens, of which neighbours share at least `overlap`.
 
-    The pieces are of one length but for what rounding leaves, so that none is a mere remainder.
+    There are as few as can be, all of one length, and they are spread evenly: none is a mere
+    remainder.
     """
     if not 0 <= overlap < longest:
         raise ValueError(f"overlap={overlap} must be in 0 … {longest - 1}, below longest={longest}")
@@ -75,12 +76,9 @@ def windows(tokens: Tokens, longest: int, overlap: int) -> list[Tokens]:
 
 def trimmed(first: Tokens, second: Tokens, room: int) -> tuple[Tokens, Tokens]:
     """A pair cut to `room` tokens, from the end of whichever text is longer."""
-    n, m = len(first), len(second)
-    if n + m > room:
-        n, m = (room - m, m) if m <= room // 2 else (n, room - n) if n <= room // 2 else (0, 0)
-        if not n + m:
-            n, m = room - room // 2, room // 2
-    return first[:n], second[:m]
+    # Half is the first's in any case, and so is what the second leaves.
+    n = min(len(first), max(room - room // 2, room - len(second)))
+    return first[:n], second[: room - n]
 
 
 class Read(NamedTuple):
@@ -99,7 +97,9 @@ class RowPicker:
     ) -> None:
         self.start, self.end, self.padding = words.start, words.end, words.padding
         self.device, self.home = device, device if home is None else home
-        self.numbers = torch.from_numpy(rows.numbers).to(self.home)
+        # Where no text has a token, there must be a number all the same that marks cover.
+        numbers = rows.numbers if len(rows.numbers) else np.zeros(1, np.int32)
+        self.numbers = torch.from_numpy(numbers).to(self.home)
         self.put(rows)
 
     def put(self, rows: Rows) -> None:
@@ -135,6 +135,7 @@ class RowPicker:
 class Buckets:
     """Rows of about one length, which share batches of at most `batch` tokens, padding counted.
 
+    A row that is longer than that by itself is a batch of its own.
     Lengths are rounded up to four steps between a power of two and the next: little is padding,
     and yet there are few shapes of batch, which recorded steps and compiled models need.
     """
@@ -143,7 +144,6 @@ class Buckets:
         self.batch = batch
         wide = rounded_up(lengths)
         self.rows = {int(width): np.flatnonzero(wide == width) for width in np.unique(wide)}
-        self.padding = 1 - float(lengths.sum() / wide.sum())
 
     def __len__(self) -> int:
         """How many batches there are."""

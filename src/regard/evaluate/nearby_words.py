@@ -11,7 +11,7 @@ How much it may say is chosen on a part of the text that was not counted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float32, Int64, Integer
@@ -33,12 +33,20 @@ class NearbyWords:
     share: float = 0.0
 
     @classmethod
-    def fit(cls, numbers: Integer[np.ndarray, "n"], words: int) -> NearbyWords:
-        """Count a text, but for its last tenth, by which the share is chosen."""
+    def fit(
+        cls, numbers: Integer[np.ndarray, "n"], words: int, never: Sequence[int] = ()
+    ) -> NearbyWords:
+        """Count a text, but for its last tenth, by which the share is chosen.
+
+        Words that are `never` asked for, such as the one for all that are unknown, are passed over.
+        """
         counted, rest = np.split(numbers.astype(np.int64), [len(numbers) * 9 // 10])
         times = np.bincount(counted, minlength=words)
+        times[list(never)] = 0
         known = np.argsort(-times, kind="stable")[:MOST]
         known = known[times[known] > 0]
+        if not len(known):
+            raise ValueError(f"a text of {len(numbers)} words has none to count")
         place = np.full(words, -1, np.int64)
         place[known] = np.arange(len(known))
         size, at = len(known), place[counted]
@@ -59,14 +67,10 @@ class NearbyWords:
     def tuned(self, text: Int64[np.ndarray, "n"]) -> NearbyWords:
         """With the share that guesses best in a text that was not counted."""
         places = np.linspace(0, len(text) - 1, min(SAMPLE, len(text))).astype(int)
-        best, right = self, -1.0
         around = [neighbours(text, at) for at in places.tolist()]
-        for share in SHARES:
-            made = NearbyWords(self.known, self.place, self.alone, self.speaks, share)
-            now = float(np.mean([made.guess(some) for some in around] == text[places]))
-            if now > right:
-                best, right = made, now
-        return best
+        made = [replace(self, share=share) for share in SHARES]
+        right = [np.array([each.guess(some) for some in around]) == text[places] for each in made]
+        return made[int(np.argmax([found.sum() for found in right]))]
 
     def guess(self, around: Sequence[int] | Int64[np.ndarray, "some"]) -> int:
         """The word that is likeliest among these; the most frequent one if none is known."""

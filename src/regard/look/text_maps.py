@@ -46,7 +46,10 @@ def bert_maps(
     *,
     positions: Positions | None = None,
 ) -> Float[Tensor, "b layers heads n n"]:
-    """How much each word looked at each other word, by every head of every layer."""
+    """How much each word looked at every word, by every head of every layer.
+
+    `segments` are as the model reads them. Padding, at position −1, has zeros.
+    """
     check_still(model)
     with torch.no_grad(), watch(model, "blocks.*.attention") as seen:
         model(words, segments, positions=positions)

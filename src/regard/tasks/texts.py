@@ -48,6 +48,5 @@ def asked(
 def lines_of(name: str, text: str) -> Iterator[tuple[str, str]]:
     """Each line with a name, an empty one too: so answers stay aligned with what was asked."""
     lines = text.removeprefix("\ufeff").removesuffix("\n").split("\n")
-    for number, line in enumerate(lines, start=1):
-        shown = line if not name else f"{name}, line {number}" if len(lines) > 1 else name
-        yield shown, line.removesuffix("\r")
+    for number, line in enumerate((each.removesuffix("\r") for each in lines), start=1):
+        yield line if not name else f"{name}, line {number}" if len(lines) > 1 else name, line

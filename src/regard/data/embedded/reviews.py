@@ -1,6 +1,6 @@
 """Sentences that praise or blame, from a small grammar: texts with labels that every machine has.
 
-    reviews()                   # 8,000 sentences to learn from, 1,000 to choose by, 2,000 to test
+    reviews()                   # 24,000 sentences to learn from, 1,000 to choose by, 2,000 to test
     draw = Draw(7)
     tree = review(draw, good=True)
     tree.text, tree.good        # "nobody would deny that the soup was far from bland", True
@@ -21,9 +21,8 @@ from typing import NamedTuple, TypeVar
 from regard.data.labelled import LABELLED, Labelled, LabelledSet
 
 T = TypeVar("T")
-SIZES = {"train": 8_000, "validation": 1_000, "test": 2_000}
-LEARNT = 2  # negations on top of one another, at the most, in what is learnt from
-TESTED = 4  # the same in what is tested
+SIZES = {"train": 24_000, "validation": 1_000, "test": 2_000}
+LEARNT = 4  # negations on top of one another, at the most, in what is learnt from
 
 
 @dataclass(frozen=True)
@@ -205,8 +204,9 @@ HELD = frozenset(
 def reviews() -> LabelledSet:
     """The same sentences on every machine, each once, as many that praise as that blame.
 
-    What is learnt from has at most two negations on top of one another. A quarter of the test has
-    three or four, and the rest is built in ways that occur nowhere else; its words are all known.
+    What is learnt from has at most four negations on top of one another. One of sixteen sentences
+    of the test has five, and the rest is built in ways that occur nowhere else; its words are all
+    known.
     """
     seen: set[str] = set()
     parts = {}
@@ -222,14 +222,14 @@ def reviews() -> LabelledSet:
 def different(seed: int, test: bool, seen: set[str]) -> Iterator[Tree]:
     """Trees that praise and blame in turn, whose sentences nobody has seen.
 
-    In the test, two of eight are deeper than any that is learnt from; six have new templates.
+    In the test, two of 32 are deeper than any that is learnt from; the others have new templates.
     """
     draw = Draw(seed, test)
     for turn in count():
-        deeper = test and turn % 8 >= 6
+        deeper = test and turn % 32 >= 30
         while True:
             tree = review(draw, turn % 2 == 0, deeper)
-            fits = LEARNT < tree.depth <= TESTED if deeper else tree.depth <= LEARNT
+            fits = (tree.depth > LEARNT) == deeper
             new = deeper or bool(tree.templates & HELD)
             if fits and new == test and tree.text not in seen:
                 break

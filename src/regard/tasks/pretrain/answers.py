@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 
-from regard.data.text_batches import RowPicker, in_rows
+from regard.data.text_batches import Read, RowPicker, Rows, in_rows
+from regard.data.vocabulary import Vocabulary
+from regard.data.words import WordVocabulary
 from regard.errors import UserError
-from regard.tasks.pretrain.data import Facts, PretrainData
-from regard.tasks.pretrain.judging import Reader, reader
-from regard.tasks.pretrain.learning import running_rows
+from regard.tasks.pretrain.data import PretrainData
+from regard.tasks.pretrain.judging import Reader, check_words, reader
+from regard.tasks.pretrain.questions import text_of
 from regard.tasks.texts import asked
 
-BLANK = re.compile(r"\s*(?:\[MASK\]|<mask>|_{2,})")  # how people write a missing word
+# How people write a missing word; in __init__ there is none.
+BLANK = re.compile(r"\s*(?:\[mask\]|<mask>|(?<!\w)_{2,}(?!\w))", re.IGNORECASE)
 BEST = 5  # words that are named for each
 SAYS = {
     "next": "the second follows the first in a text",
@@ -28,12 +30,13 @@ SAYS = {
 
 @dataclass(frozen=True)
 class Asked:
-    """A text with words missing, or two sentences."""
+    """A text with words missing, or two sentences; a blank line has no tokens."""
 
     name: str
     text: str
-    first: tuple[int, ...]
+    first: tuple[int, ...] = ()
     second: tuple[int, ...] | None = None
+    truth: str | None = None  # the word that is missing, where that is known
 
 
 @dataclass(frozen=True)
@@ -44,129 +47,138 @@ class Answer:
     text: str
     words: tuple[tuple[tuple[str, float], ...], ...] = ()
     pairs: dict[str, float] = field(default_factory=dict)
+    truth: str | None = None
 
     def __str__(self) -> str:
-        lines = []
-        if self.words:
-            named = [
-                "  ".join(f"{word} {share:.0%}" for word, share in best) for best in self.words
-            ]
-            lines.append(f"{self.text}:  " + "  |  ".join(named))
-        if self.pairs:
-            said = "  ".join(f"{share:4.0%} {SAYS[name]}" for name, share in self.pairs.items())
-            lines.append(f"{said}  ({self.text})".replace("\t", " | "))
-        return "\n".join(lines)
+        said = ["  ".join(f"{word} {share:.0%}" for word, share in best) for best in self.words]
+        said += [f"{share:.0%} {SAYS[name]}" for name, share in self.pairs.items()]
+        known = "" if self.truth is None else f"  (it is {self.truth})"
+        text = self.text.replace("\t", " | ")
+        return f"{text}  →  {'  |  '.join(said)}{known}" if said else text.strip()
 
     def to_values(self) -> dict[str, Any]:
-        return {
+        values = {
             "input": self.name,
             "text": self.text,
             "words": [dict(best) for best in self.words],
             "probabilities": dict(self.pairs),
         }
+        return values if self.truth is None else {**values, "truth": self.truth}
 
 
 def opened(trained: Reader, inputs: Sequence[Any], data: Callable[[], PretrainData]) -> list[Asked]:
     """What a user names: texts with [MASK] for a missing word, or two sentences and a tab."""
-    return [
-        each
-        for each in asked(
-            inputs,
-            Asked,
-            lambda name, text: from_line(trained, name, text),
-            lambda split, row: from_split(trained, data(), split, row),
-        )
-        if each.first
-    ]
+    return asked(
+        inputs,
+        Asked,
+        lambda name, text: from_line(trained, name, text),
+        lambda split, row: from_split(trained, data(), split, row),
+    )
 
 
 def from_line(trained: Reader, name: str, text: str) -> Asked:
     """A line, with its missing words as the entry that stands for them."""
     if not text.strip():
-        return Asked(name, text, ())
-    first, tab, second = text.partition("\t")
+        return Asked(name, text)
+    words, objectives, shown = trained.facts.words, trained.config.objectives, name[:60]
+    first, *others = text.split("\t")
     try:
-        both = [tokens_of(trained.facts, part) for part in (first, second)]
+        both = [tokens_of(words, part) for part in (first, *others)]
     except ValueError as trouble:
-        raise UserError(f"{name[:60]}: {trouble}") from None
-    total, room = sum(map(len, both)), trained.config.longest - 3
-    if total > room:
-        raise UserError(f"{name[:60]} has {total:,} tokens, and this run reads at most {room}")
-    mask = trained.facts.words.special("mask")
-    if not tab and mask not in both[0]:
+        raise UserError(f"{shown}: {trouble}") from None
+    missing = any(words.special("mask") in part for part in both)
+    if others and (len(both) != 2 or not all(both)):
+        raise UserError(f"{shown!r}: a tab stands between two sentences, and nowhere else")
+    if others and not objectives.asked:
+        raise UserError("this run was asked nothing about pairs: write [MASK] for a missing word")
+    if missing and not objectives.masked:
         raise UserError(
-            f"{name[:60]!r} asks nothing: write [MASK] for a missing word, or a tab between two "
+            "this run was taught no missing words: write two sentences and a tab between"
+        )
+    if not (others or missing):
+        raise UserError(
+            f"{shown!r} asks nothing: write [MASK] for a missing word, or a tab between two "
             "sentences"
         )
-    return Asked(name, text, both[0], both[1] if tab else None)
+    total, room = sum(map(len, both)), trained.config.longest - 1 - len(both)
+    if total > room:
+        raise UserError(f"{shown} has {total:,} tokens, and this run reads at most {room}")
+    return Asked(name, text, both[0], both[1] if others else None)
 
 
-def tokens_of(facts: Facts, text: str) -> tuple[int, ...]:
+def tokens_of(words: Vocabulary, text: str) -> tuple[int, ...]:
     """The tokens of a text in which [MASK], <mask> or ___ stands for a missing word."""
-    found: list[int] = []
-    start = 0
-    for blank in BLANK.finditer(text):
-        found += encoded(facts, text[start : blank.start()])
-        found.append(facts.words.special("mask"))
-        start = blank.end()
-    return (*found, *encoded(facts, text[start:]))
-
-
-def encoded(facts: Facts, text: str) -> list[int]:
-    if not text.strip():
-        return []
-    spaced = text if text[0].isspace() or not text[0].isalnum() else f" {text}"
-    return facts.words.encode(spaced.rstrip())
+    before, *after = BLANK.split(f" {' '.join(text.split())}")
+    found = words.encode(before) if before.strip() else []
+    for part in after:
+        found += [words.special("mask"), *words.encode(part)]
+    return tuple(found)
 
 
 def from_split(trained: Reader, data: PretrainData, split: str, row: int) -> Asked:
     """A row of running text of the run's own data, with a word of it hidden."""
-    if split not in data.parts:
-        raise UserError(f"no split {split!r}; there are {', '.join(data.parts)}")
-    rows = running_rows(data, split, trained.config).rows
+    check_words(trained.facts, data)
+    rows = text_of(trained.config, data, split).rows
     if row >= len(rows):
         raise UserError(
             f"{split}:{row}: {split} of {data.name} has the rows 0 to {len(rows) - 1:,}"
         )
+    return from_row(trained, f"{data.name} {split}:{row}", rows, row)
+
+
+def from_row(trained: Reader, name: str, rows: Rows, row: int) -> Asked:
+    """A row's first text; the word in its middle is hidden, if that is what the run was taught."""
+    words = trained.facts.words
     begin, count = rows.first[row].tolist()
     tokens = rows.numbers[begin : begin + count].tolist()
-    text = trained.facts.words.decode(tokens)
-    tokens[count // 2] = trained.facts.words.special("mask")
-    return Asked(f"{data.name} {split}:{row}", text, tuple(tokens))
+    specials = {words.special(each) for each in words.specials}
+    places = [at for at, token in enumerate(tokens) if token not in specials]
+    if not (trained.config.objectives.masked and places):
+        return Asked(name, words.decode(tokens).strip(), tuple(tokens))
+    place = places[len(places) // 2]
+    before, after = tokens[:place], tokens[place + 1 :]
+    space = " " if isinstance(words, WordVocabulary) else ""  # others have it in their tokens
+    return Asked(
+        name,
+        f"{words.decode(before)} [MASK]{space}{words.decode(after)}".strip(),
+        (*before, words.special("mask"), *after),
+        truth=words.entry(tokens[place]).strip(),
+    )
 
 
 @torch.no_grad()
 def predict(trained: Reader, texts: Sequence[Asked]) -> list[Answer]:
     """The likeliest words for each that is missing, and what is to be said of each pair."""
-    model, facts = reader(trained), trained.facts
-    mask = facts.words.special("mask")
-    answers = []
-    for each in texts:
-        rows = in_rows([each.first], None if each.second is None else [each.second])
-        pick = RowPicker(rows, facts.words, trained.device)
-        read = pick(torch.tensor([0], device=trained.device), int(rows.lengths[0]))
-        hidden = model.read(read.words, read.segments, positions=read.positions)
-        places = (read.words[0] == mask).nonzero()[:, 0]
-        shares = model.name_words(hidden[0, places]).float().softmax(-1)
-        best = [
-            tuple(
-                (facts.words.entry(number).strip(), share)
-                for share, number in zip(*(found.tolist() for found in row.topk(BEST)), strict=True)
-            )
-            for row in shares
-        ]
-        pairs = {}
-        if each.second is not None:
-            pairs = {
-                name: float(model.answer(name, hidden).float().softmax(-1)[0, 1])
-                for name in model.config.asked
-            }
-            if not pairs:
-                raise UserError("this run was asked nothing about pairs: give one sentence a line")
-        answers.append(Answer(each.name, each.text, tuple(best), pairs))
-    return answers
+    return [answer(trained, each) if each.first else Answer(each.name, each.text) for each in texts]
 
 
-def pieces(facts: Facts, tokens: Sequence[int] | np.ndarray) -> list[str]:
-    """Tokens as people read them, so that they join to the text."""
-    return [facts.words.decode([n]) or f" {facts.words.entry(n)}" for n in map(int, tokens)]
+def answer(trained: Reader, asked: Asked) -> Answer:
+    model, words, read = reader(trained), trained.facts.words, read_of(trained, asked)
+    hidden = model.read(read.words, read.segments, positions=read.positions)
+    places = (read.words[0] == words.special("mask")).nonzero()[:, 0]
+    best = model.name_words(hidden[0, places]).float().softmax(-1).topk(min(BEST, len(words)))
+    named = tuple(
+        tuple((words.entry(number).strip(), share) for share, number in zip(*both, strict=True))
+        for both in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+    )
+    pairs = {
+        name: float(model.answer(name, hidden).float().softmax(-1)[0, 1])
+        for name in (() if asked.second is None else model.config.asked)
+    }
+    return Answer(asked.name, asked.text, named, pairs, asked.truth)
+
+
+def read_of(trained: Reader, asked: Asked) -> Read:
+    """What the model reads of one text, or of two."""
+    rows = in_rows([asked.first], None if asked.second is None else [asked.second])
+    pick = RowPicker(rows, trained.facts.words, trained.device)
+    return pick(torch.tensor([0], device=trained.device), int(rows.lengths[0]))
+
+
+def pieces(words: Vocabulary, tokens: Iterable[int]) -> list[str]:
+    """Tokens as people read them, each with the space before it, so that they join to the text."""
+    spaced = isinstance(words, WordVocabulary)
+    return [
+        shown if (shown := words.decode([token])) and not spaced else f" {words.entry(token)}"
+        for token in tokens
+    ]

@@ -35,6 +35,11 @@ class ObjectivesConfig:
         """The questions about pairs that count."""
         return tuple(name for name in ("next", "inverted", "inference") if getattr(self, name))
 
+    @property
+    def reads(self) -> bool:
+        """Whether anything is asked about running text."""
+        return bool(self.masked or self.next)
+
 
 @dataclass(frozen=True, kw_only=True)
 class MaskingConfig:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float, Int64
 
-from regard.data.images import SPLITS
 from regard.data.text_batches import Rows
 from regard.data.vocabulary import Vocabulary
 from regard.errors import UserError
@@ -19,7 +19,8 @@ from regard.model.pretrainer import Pretrainer
 from regard.progress import progress
 from regard.tasks.pretrain.config import PretrainConfig
 from regard.tasks.pretrain.data import MASKED, Facts, Pairs, PretrainData
-from regard.tasks.pretrain.learning import Guesses, answered, asked_of, guesses
+from regard.tasks.pretrain.learning import Guesses, answered, guesses
+from regard.tasks.pretrain.questions import asked_of
 from regard.tasks.task import Trained
 
 Reader = Trained[PretrainConfig, Facts]
@@ -90,12 +91,9 @@ class Judgement:
 
 def judge(trained: Reader, data: PretrainData, split: str) -> Judgement:
     """Ask every kind of question about a split."""
-    if split not in SPLITS:
-        raise UserError(f"no split {split!r}; there are {', '.join(SPLITS)}")
     model, facts = reader(trained), trained.facts
-    asked = dict(asked_of(trained.config, data, split, None))
-    if not asked:
-        raise UserError(f"{data.name} has no text in {split}: say --split validation")
+    check_words(facts, data)
+    asked = dict(asked_of(trained.config, data, split))
     learnt = dict(asked_of(trained.config, data, "train", FITTED)) if data.own else {}
     figures: dict[str, Figures] = {}
     perplexity = None
@@ -104,7 +102,7 @@ def judge(trained: Reader, data: PretrainData, split: str) -> Judgement:
             if question == MASKED:
                 found = guesses(model, pairs.rows, trained.config, facts, trained.device)
                 perplexity = float(np.exp(found.loss.mean()))
-                figures[question] = of_words(found, data, facts)
+                figures[question] = of_words(found, data, facts.words)
             else:
                 yes = answered(model, question, pairs.rows, facts, trained.device)
                 figures[question] = of_pairs(yes, pairs, learnt.get(question), facts.words)
@@ -112,54 +110,68 @@ def judge(trained: Reader, data: PretrainData, split: str) -> Judgement:
     return Judgement(figures, perplexity)
 
 
-def of_words(found: Guesses, data: PretrainData, facts: Facts) -> Figures:
+def check_words(facts: Facts, data: PretrainData) -> None:
+    """Refuse tokens that are not the run's: another version may fit another vocabulary."""
+    if data.facts.vocabulary != facts.vocabulary:
+        raise UserError(
+            f"this version cuts {data.name} into other tokens than the run learnt: name it with "
+            "--data, and it is cut as the run does"
+        )
+
+
+def of_words(found: Guesses, data: PretrainData, words: Vocabulary) -> Figures:
     """Hidden words, beside the most frequent one and beside a counter of neighbours."""
-    numbers = data.learnt.lines.numbers
-    frequent = int(np.bincount(numbers).argmax())
     counting = None
     if data.own:
-        simple = NearbyWords.fit(numbers, len(facts.words))
+        simple = NearbyWords.fit(
+            data.parts["train"].documents.lines.numbers,
+            len(words),
+            never=[words.special(name) for name in words.specials],
+        )
         guessed = [
-            simple.guess(neighbours(words, at, seen))
-            for words, places, seen in found.rows
+            simple.guess(neighbours(row, at, seen))
+            for row, places, seen in found.rows
             for at in places.tolist()
         ]
-        counting = bootstrap((np.array(guessed) == found.truth).astype(np.float64))
-    return Figures(
-        bootstrap(found.right.astype(np.float64)),
-        float((found.truth == frequent).mean()),
-        counting,
-        len(found.truth),
-    )
+        counting = share_right(np.array(guessed) == found.truth)
+    return Figures(share_right(found.right), most_frequent(found.truth), counting, len(found.truth))
 
 
-def of_pairs(yes: np.ndarray, pairs: Pairs, learnt: Pairs | None, words: Vocabulary) -> Figures:
+def of_pairs(
+    yes: Float[np.ndarray, "n"], pairs: Pairs, learnt: Pairs | None, words: Vocabulary
+) -> Figures:
     """A question about pairs, beside a counter of words that learnt from as many."""
     right = (yes > 0.5) == pairs.answers
     counting = None
     if learnt is not None:
-        first, second = texts_of(learnt.rows, words)
-        simple = BagOfWords.fit((first, second, learnt.answers.tolist()), classes=2)
-        given = simple.probabilities(*texts_of(pairs.rows, words)).argmax(-1)
-        counting = bootstrap((given == pairs.answers).astype(np.float64))
+        rows = (*texts_of(learnt.rows, words), learnt.answers.tolist())
+        given = BagOfWords.fit(rows, classes=2).probabilities(*texts_of(pairs.rows, words))
+        counting = share_right(given.argmax(-1) == pairs.answers)
     kinds = np.array(pairs.kinds)
+    by_kind = {kind: right[kinds == kind] for kind in dict.fromkeys(pairs.kinds)}
     return Figures(
-        bootstrap(right.astype(np.float64)),
-        pairs.majority,
+        share_right(right),
+        most_frequent(pairs.answers),
         counting,
         len(pairs),
-        {
-            str(kind): (float(right[kinds == kind].mean()), int((kinds == kind).sum()))
-            for kind in dict.fromkeys(pairs.kinds)
-        },
+        {kind: (float(some.mean()), len(some)) for kind, some in by_kind.items()},
     )
+
+
+def share_right(right: Bool[np.ndarray, "n"]) -> Interval:
+    return bootstrap(right.astype(np.float64))
+
+
+def most_frequent(answers: Int64[np.ndarray, "n"]) -> float:
+    """How often one is right who always gives the most frequent answer."""
+    return float(np.bincount(answers).max() / len(answers))
 
 
 def texts_of(rows: Rows, words: Vocabulary) -> tuple[list[str], list[str]]:
     """The texts of both sides, for a counter that knows words and no tokens."""
     assert rows.second is not None
 
-    def texts(slices: np.ndarray) -> list[str]:
+    def texts(slices: Int64[np.ndarray, "rows 2"]) -> list[str]:
         return [
             words.decode(rows.numbers[begin : begin + count].tolist())
             for begin, count in slices.tolist()

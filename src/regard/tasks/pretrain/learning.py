@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,23 +13,17 @@ from torch.nn import functional as F
 from regard.data.augment import seeded
 from regard.data.masking import Masked, Masking
 from regard.data.text_batches import Buckets, RowPicker, Rows
+from regard.errors import UserError
 from regard.model.pretrainer import Pretrainer
+from regard.tasks.pretrain.batches import PretrainBatch
 from regard.tasks.pretrain.config import PretrainConfig
-from regard.tasks.pretrain.data import (
-    MASKED,
-    NEXT,
-    Facts,
-    Pairs,
-    PretrainBatch,
-    PretrainData,
-    TextRows,
-)
+from regard.tasks.pretrain.data import MASKED, SEED, Facts, PretrainData
+from regard.tasks.pretrain.questions import asked_of
 from regard.train.loop import Measure
 from regard.train.step import Objective
 
 MEASURED = 512  # rows of running text, and pairs for each question, after each epoch
 AT_ONCE = 1 << 13  # tokens in a batch without gradients
-SEED = 20_181_011  # of the words that are hidden when a model is measured: always the same
 
 
 def objective(config: PretrainConfig, facts: Facts) -> Objective:
@@ -118,6 +111,8 @@ def guesses(
         loss.append(losses.view_as(real)[real].cpu().numpy())
         seen = ((masked.words == read.words) & (read.positions >= 0)).cpu().numpy()
         where += list(zip(read.words.cpu().numpy(), masked_places(masked), seen, strict=True))
+    if not any(map(len, truth)):
+        raise UserError("no word can be hidden, as the vocabulary knows none of them")
     return Guesses(np.concatenate(said), np.concatenate(truth), np.concatenate(loss), where)
 
 
@@ -142,76 +137,34 @@ def answered(
     return found
 
 
-def running_rows(
-    data: PretrainData, split: str, config: PretrainConfig, most: int | None = None
-) -> Pairs:
-    """Rows of running text of a split, always the same, and which of them follow one another."""
-    texts = TextRows(data.parts[split].documents, config)
-    rows, follows = texts.drawn(np.random.default_rng(SEED))
-    answers = np.zeros(len(rows), np.int64) if follows is None else follows
-    kept = (
-        np.arange(len(rows)) if most is None else evenly(len(rows), most, bool(follows is not None))
-    )
-    return Pairs(rows.only(kept), answers[kept], ("follows",) * len(kept))
-
-
-def evenly(count: int, most: int, alternating: bool) -> Int64[np.ndarray, "some"]:
-    """At most so many of all rows, evenly chosen; of rows that answer yes and no in turn, both."""
-    if count <= most:
-        return np.arange(count)
-    if not alternating:
-        return np.arange(most) * count // most
-    pairs = np.arange(most // 2) * (count // 2) // (most // 2)
-    return np.stack((2 * pairs, 2 * pairs + 1), 1).reshape(-1)
-
-
 def measure(config: PretrainConfig, data: PretrainData, device: torch.device) -> Measure:
     """How often each kind of question is answered rightly; the mean of these decides.
 
     The loss is that of the hidden words, or of the answers where none are hidden.
     """
-    parts = {name: dict(asked_of(config, data, name)) for name in ("validation", "train")}
+    parts = {name: dict(asked_of(config, data, name, MEASURED)) for name in ("validation", "train")}
 
     def of(model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Pretrainer)
         figures: dict[str, float] = {}
         for name, asked in parts.items():
             right: dict[str, float] = {}
-            losses: list[float] = []
+            losses: dict[str, float] = {}
             for question, pairs in asked.items():
                 if question == MASKED:
                     found = guesses(model, pairs.rows, config, data.facts, device)
-                    right[question] = float(found.right.mean())
-                    losses = [float(found.loss.mean())]
-                    continue
-                yes = answered(model, question, pairs.rows, data.facts, device)
-                right[question] = float(((yes > 0.5) == pairs.answers).mean())
-                if MASKED not in asked:
-                    given = np.where(pairs.answers == 1, yes, 1 - yes)
-                    losses.append(float(-np.log(given.clip(1e-30)).mean()))
+                    rightly, loss = found.right, found.loss
+                else:
+                    yes = answered(model, question, pairs.rows, data.facts, device)
+                    rightly = (yes > 0.5) == pairs.answers
+                    loss = -np.log(np.where(pairs.answers == 1, yes, 1 - yes).clip(1e-30))
+                right[question], losses[question] = float(rightly.mean()), float(loss.mean())
             figures[f"{name}.accuracy"] = float(np.mean(list(right.values())))
-            figures[f"{name}.loss"] = float(np.mean(losses))
+            figures[f"{name}.loss"] = losses.get(MASKED, float(np.mean(list(losses.values()))))
             figures |= {f"{name}.{question}": value for question, value in right.items()}
         return figures
 
     return of
-
-
-def asked_of(
-    config: PretrainConfig, data: PretrainData, split: str, most: int | None = MEASURED
-) -> Iterator[tuple[str, Pairs]]:
-    """Every question that counts, with what it is asked about in a split."""
-    weights = config.objectives
-    if weights.masked or weights.next:
-        text = running_rows(data, split, config, most)
-        if weights.masked and len(text):
-            yield MASKED, text
-        if weights.next and len(text):
-            yield NEXT, text
-    for name, pairs in data.parts[split].pairs.items():
-        kept = evenly(len(pairs), len(pairs) if most is None else most, False)
-        kinds = tuple(pairs.kinds[row] for row in kept.tolist())
-        yield name, Pairs(pairs.rows.only(kept), pairs.answers[kept], kinds)
 
 
 def measured(data: PretrainData) -> int:

@@ -11,8 +11,9 @@ from regard.errors import UserError
 from regard.model.config import PretrainerConfig
 from regard.model.pretrainer import Pretrainer
 from regard.tasks.pretrain.answers import opened, predict
+from regard.tasks.pretrain.batches import PretrainBatches
 from regard.tasks.pretrain.config import PretrainConfig
-from regard.tasks.pretrain.data import Facts, PretrainBatches, PretrainData, read, read_other
+from regard.tasks.pretrain.data import Facts, PretrainData, read, read_other
 from regard.tasks.pretrain.judging import Judgement, judge, summary
 from regard.tasks.pretrain.learning import measure, measured, objective
 from regard.tasks.pretrain.views import look, views

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
-from regard.data.text_batches import RowPicker, in_rows
 from regard.errors import UserError
 from regard.look.document import Document, Section
 from regard.look.text_figure import text_figure
 from regard.look.text_maps import bert_maps, reading_item
-from regard.tasks.pretrain.answers import Asked, from_split, pieces, predict
+from regard.tasks.pretrain.answers import Asked, from_row, pieces, predict, read_of
 from regard.tasks.pretrain.data import MASKED, PretrainData
 from regard.tasks.pretrain.judging import Judgement, Reader, reader
+from regard.tasks.pretrain.questions import text_of
 from regard.tasks.task import Looked
 
 SAMPLES = 4  # texts of a report whose maps are shown
@@ -25,7 +24,7 @@ READING = (
     "Point at a token, or move with the arrow keys, to see what it read of all others. A hidden "
     "token is guessed from what it reads. The mean is over all layers and heads."
 )
-DRAWN = "A row is what its token read of each other token; the mean is over all layers and heads."
+DRAWN = "A row is what its token read of every token; a hidden one is guessed from what it reads."
 ASKED = {
     MASKED: "which words are hidden",
     "next": "does the second text follow the first in its document",
@@ -92,16 +91,14 @@ def views(trained: Reader, data: PretrainData, split: str, judged: Judgement) ->
                     },
                 }
             )
-    asked = [
-        from_split(trained, data, split, row) for row in range(min(SAMPLES, rows_in(data, split)))
-    ]
-    if asked:
+    if len(data.parts[split].documents.lines):
+        rows = text_of(trained.config, data, split).rows
+        asked = [
+            from_row(trained, f"{data.name} {split}:{row}", rows, row)
+            for row in range(min(SAMPLES, len(rows)))
+        ]
         sections.append(reading_section(trained, asked))
     return sections
-
-
-def rows_in(data: PretrainData, split: str) -> int:
-    return max(0, len(data.parts[split].documents.lines) // 20)
 
 
 def reading_section(trained: Reader, asked: Sequence[Asked]) -> Section:
@@ -119,7 +116,8 @@ def readings(trained: Reader, asked: Sequence[Asked]) -> list[dict[str, Any]]:
     for each, answer in zip(asked, predict(trained, asked), strict=True):
         tokens, maps = mapped(trained, each)
         named = [", ".join(word for word, _ in best) for best in answer.words]
-        note = f"hidden: {'; '.join(named)}?" if named else ""
+        known = "" if each.truth is None else f" It is {each.truth}."
+        note = f"hidden: {'; '.join(named)}?{known}" if named else ""
         items.append(reading_item(each.name, tokens, None, maps, note=note))
     return items
 
@@ -128,16 +126,15 @@ def mapped(
     trained: Reader, asked: Asked
 ) -> tuple[list[str], Float[np.ndarray, "layers heads n n"]]:
     """The tokens of a text, and how much each read of each."""
-    rows = in_rows([asked.first], None if asked.second is None else [asked.second])
-    pick = RowPicker(rows, trained.facts.words, trained.device)
-    read = pick(torch.tensor([0], device=trained.device), int(rows.lengths[0]))
+    read = read_of(trained, asked)
     maps = bert_maps(reader(trained).bert, read.words, read.segments, positions=read.positions)
-    tokens = pieces(trained.facts, read.words[0].cpu().numpy())
+    tokens = pieces(trained.facts.words, read.words[0].tolist())
     return tokens, maps[0].float().cpu().numpy()
 
 
 def look(trained: Reader, asked: Sequence[Asked], data: Callable[[], PretrainData]) -> Looked:
     """Which tokens of a text read which, by every head."""
+    asked = [each for each in asked if each.first]
     if not asked:
         raise UserError("there is no text to look at")
     document: Document = {

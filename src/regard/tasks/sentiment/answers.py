@@ -43,7 +43,7 @@ class Answer:
         known = "" if self.truth is None else f"  (it is {self.truth})"
         best = list(zip(self.shares, self.classes, strict=True))[:3]
         said = "  ".join(f"{share:6.1%} {word}" for share, word in best)
-        return f"{said}{known}  {self.text[:100]}"
+        return f"{said}{known}  {' '.join(self.text.split())[:100]}"
 
     def to_values(self) -> dict[str, Any]:
         values: dict[str, Any] = {

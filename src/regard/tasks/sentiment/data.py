@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.config import change
 from regard.data.augment import seeded
 from regard.data.images import SPLITS
-from regard.data.labelled import Labelled, LabelledSet, read_labelled
+from regard.data.labelled import LABELLED, Labelled, LabelledSet, read_labelled
 from regard.data.text_batches import Buckets, RowPicker, Rows, in_rows, trimmed, windows
 from regard.data.vocabulary import Vocabulary, fit_vocabulary, from_text
 from regard.errors import UserError
@@ -133,9 +133,9 @@ def in_windows(part: Labelled, words: Vocabulary, longest: int, overlap: int) ->
     seconds: list[Sequence[int]] = []
     owner, cut = [], 0
     for number, text in enumerate(part.texts):
-        tokens = words.encode(f" {text}")  # as in running text: byte pairs know words by that
+        tokens = encoded(words, text)
         if part.seconds:
-            others = words.encode(f" {part.seconds[number]}")
+            others = encoded(words, part.seconds[number])
             cut += len(tokens) + len(others) > longest - 3
             first, second = trimmed(tokens, others, longest - 3)
             seconds.append(second)
@@ -149,15 +149,14 @@ def in_windows(part: Labelled, words: Vocabulary, longest: int, overlap: int) ->
     return Windowed(made, np.array(owner, np.int64), labels, cut)
 
 
+def encoded(words: Vocabulary, text: str) -> list[int]:
+    """A text as in running text, with a space before it: byte pairs know a word by that."""
+    return words.encode(f" {text.strip()}")
+
+
 def read(config: SentimentConfig) -> SentimentData:
     """The texts a configuration names, and the vocabulary they are read with."""
-    found = read_labelled(
-        config.data,
-        text=config.text,
-        label=config.label,
-        pair=config.pair,
-        skip_bad=config.skip_bad,
-    )
+    found = read_table(config)
     for name in ("train", "validation"):
         if not len(found[name]):
             raise UserError(f"{found.name} has no text in {name}; training needs some")
@@ -172,6 +171,12 @@ def read(config: SentimentConfig) -> SentimentData:
     text = "" if vocabulary is None else vocabulary.to_text()
     found = fewer(found, config.labels, config.train.seed)
     return SentimentData(found, facts_of(found, text), config.longest, config.overlap)
+
+
+def read_table(config: SentimentConfig) -> LabelledSet:
+    """The texts and labels of a configuration."""
+    columns = {"text": config.text, "label": config.label, "pair": config.pair}
+    return read_labelled(config.data, **columns, skip_bad=config.skip_bad)
 
 
 def fewer(found: LabelledSet, labels: int, seed: int) -> LabelledSet:
@@ -208,14 +213,10 @@ def facts_of(found: LabelledSet, vocabulary: str) -> Facts:
 
 def read_other(config: SentimentConfig, facts: Facts, name: str) -> SentimentData:
     """Other texts, which must speak of the same classes."""
-    config = change(config, {"data": name})
-    found = read_labelled(
-        config.data,
-        text=config.text,
-        label=config.label,
-        pair=config.pair,
-        skip_bad=config.skip_bad,
-    )
+    # The columns of a file are those of the run's own; what has a name knows its columns itself.
+    columns = dict.fromkeys(("text", "label", "pair"), "") if name in LABELLED else {}
+    config = change(config, {"data": name, **columns})
+    found = read_table(config)
     if strange := [word for word in found.classes if word not in facts.classes]:
         raise UserError(
             f"{name} has the label {strange[0]!r}, which the run does not know; it knows "

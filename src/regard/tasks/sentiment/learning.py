@@ -17,19 +17,19 @@ from regard.train.loop import Measure
 from regard.train.step import Objective
 
 AT_ONCE = 1 << 14  # tokens in a batch without gradients
-MEASURED = 5_000  # texts of training that are measured after each epoch, at the most
+LEAST, MOST = 1_000, 5_000  # texts of training that are measured after each epoch
 
 
 def objective(config: SentimentConfig, facts: Facts) -> Objective:
     """Hide some words, ask the model, and sum its loss, each text with its weight."""
     words = facts.words
     blank = words.special("mask" if "mask" in words.specials else "padding")
-    kept = {words.special(name) for name in words.specials}
+    kept = tuple(words.special(name) for name in words.specials)
 
     def of(model: nn.Module, batch: TextBatch) -> tuple[Tensor, Tensor]:
         shown = batch.words
         if config.forget:
-            shown = forgotten(batch, config.forget, blank, tuple(sorted(kept)))
+            shown = forgotten(batch, config.forget, blank, kept)
         logits = model(shown, batch.segments, positions=batch.positions).float()
         loss = F.cross_entropy(
             logits, batch.labels, reduction="none", label_smoothing=config.smoothing
@@ -42,7 +42,7 @@ def objective(config: SentimentConfig, facts: Facts) -> Objective:
 def forgotten(
     batch: TextBatch, share: float, blank: int, specials: tuple[int, ...]
 ) -> Int64[Tensor, "b n"]:
-    """The words of a batch with a share of them blanked out; start and ends stay."""
+    """The words of a batch with a share of them blanked out; what is special stays."""
     drawn = torch.rand(batch.words.shape, generator=batch.numbers(), device=batch.words.device)
     hidden: Bool[Tensor, "b n"] = drawn < share
     for number in specials:
@@ -51,10 +51,10 @@ def forgotten(
 
 
 def measure(config: SentimentConfig, data: SentimentData, device: torch.device) -> Measure:
-    """Accuracy and loss on validation, and on as many texts of training."""
-    count = min(len(data.texts["train"]), max(len(data.texts["validation"]), 1_000), MEASURED)
-    rows = np.arange(count) * len(data.texts["train"]) // count
-    sample = data.windowed(data.texts["train"].only(rows.tolist()), data.facts)
+    """Accuracy and loss on validation, and on some texts of training, evenly chosen."""
+    train, count = data.texts["train"], sampled(data)
+    rows = np.arange(count) * len(train) // count
+    sample = data.windowed(train.only(rows.tolist()), data.facts)
     parts = {"validation": data.validation, "train": sample}
     asked = {name: scorer(part, data.facts, device) for name, part in parts.items()}
 
@@ -73,8 +73,13 @@ def measure(config: SentimentConfig, data: SentimentData, device: torch.device) 
 
 def measured(data: SentimentData) -> int:
     """How many texts that looks at."""
+    return len(data.texts["validation"]) + sampled(data)
+
+
+def sampled(data: SentimentData) -> int:
+    """How many of them are of training: as many as of validation, within bounds."""
     train, validation = len(data.texts["train"]), len(data.texts["validation"])
-    return validation + min(train, max(validation, 1_000), MEASURED)
+    return min(train, max(validation, LEAST), MOST)
 
 
 Shares = Float32[np.ndarray, "texts classes"]

@@ -16,6 +16,7 @@ from torch import Tensor
 from regard.data.vocabulary import AnyVocabulary, from_text
 from regard.data.word_pieces import read_wordpieces
 from regard.errors import UserError
+from regard.model.bert import Bert
 from regard.model.config import BertConfig, TextClassifierConfig
 from regard.model.minilm import WORDS, minilm, published_file
 from regard.model.text_classifier import TextClassifier
@@ -34,9 +35,9 @@ def vocabulary_of(config: SentimentConfig) -> AnyVocabulary | None:
     """The vocabulary of the start; None from scratch, or where the start is not there any more."""
     if config.start == SCRATCH:
         return None
-    if config.start == MINILM:
-        return read_wordpieces(published_file(WORDS))
     try:
+        if config.start == MINILM:
+            return read_wordpieces(published_file(WORDS))
         facts = RunFolder.open(Path(config.start)).read_facts("data") or {}
     except UserError:
         return None
@@ -44,30 +45,34 @@ def vocabulary_of(config: SentimentConfig) -> AnyVocabulary | None:
 
 
 def settled(config: SentimentConfig) -> SentimentConfig:
-    """The configuration with the sizes of its start, if it has one and it is there."""
+    """The configuration with the sizes of its start, if it has one, or what is wrong with that."""
     if config.start == SCRATCH:
         return config
     if config.start == MINILM:
-        return replace(config, model=taking(minilm()[0].config, config))
+        return replace(config, model=taking(minilm_for(config).config, config))
     try:
         folder = RunFolder.open(Path(config.start))
     except UserError as trouble:
         raise UserError(
             f"{trouble}; --start takes {SCRATCH}, {MINILM}, or the folder of a run"
         ) from None
-    sizes = model_of(folder)
-    if not isinstance(sizes, BertConfig) or vocabulary_of(config) is None:
-        task = folder.about().get("task", "a task it does not name")
-        raise UserError(f"{config.start} is a run of {task}, which has no reader of texts")
-    if not (folder.path / WEIGHTS).exists():
-        raise UserError(f"{config.start} has no {WEIGHTS} yet: no epoch of it is over")
+    sizes = sizes_of(folder)
+    found = folder.read_tensors(WEIGHTS)  # or a sentence: not there yet, or damaged
+    if config.model.pooler and f"{PREFIX}pooler.weight" not in found:
+        raise UserError(f"{config.start} has no pooler to take over: leave --model.pooler out")
+    if vocabulary_of(config) is None:
+        raise UserError(f"{config.start} has no data.json with a vocabulary")
     where = str(Path(config.start).absolute())  # our run may be loaded from any folder
     return replace(config, start=where, model=taking(sizes, config))
 
 
-def model_of(folder: RunFolder) -> object:
-    """The configuration of a run's model, whatever its task is."""
-    return folder.config(find(folder.about().get("task", "")).load_config()).model
+def sizes_of(folder: RunFolder) -> BertConfig:
+    """The configuration of a run's reader of texts, whatever its task is."""
+    task = folder.about().get("task", "")
+    model = folder.config(find(task).load_config()).model
+    if not isinstance(model, BertConfig):
+        raise UserError(f"{folder.path} is a run of {task}, which has no reader of texts")
+    return model
 
 
 def taking(sizes: BertConfig, config: SentimentConfig) -> TextClassifierConfig:
@@ -87,39 +92,30 @@ def begin(model: TextClassifier, config: SentimentConfig) -> None:
     """Give the reader its first weights, those of its start where that still is.
 
     When a run of ours is loaded, its own weights come over them. So a start that is gone by then,
-    or has made room for another of the same name, is passed over: it was there when ours began.
+    or has made room for another of the same name, is passed over: before training, `settled` has
+    looked at it.
     """
     if config.start == SCRATCH or config.untrained:
         return
-    if config.start == MINILM:
-        if weights := weights_of_minilm():
-            put_weights(come_trained(model.bert), weights)
-        return
     try:
-        folder = RunFolder.open(Path(config.start))
-        same = taking(bert_config(model_of(folder)), config) == config.model
-    except (UserError, TypeError):
-        return
-    if not same or not (folder.path / WEIGHTS).exists():
-        return
-    found = folder.read_tensors(WEIGHTS)
-    kept = {n.removeprefix(PREFIX): w for n, w in found.items() if n.startswith(PREFIX)}
-    wanted = model.bert.state_dict()
-    try:
-        put_weights(come_trained(model.bert), {n: w for n, w in kept.items() if n in wanted})
-    except ValueError as trouble:
-        raise UserError(f"{config.start} does not fit: {trouble}") from None
-
-
-def bert_config(model: object) -> BertConfig:
-    if not isinstance(model, BertConfig):
-        raise TypeError(f"{type(model).__name__} reads no texts")
-    return model
-
-
-def weights_of_minilm() -> dict[str, Tensor] | None:
-    """The published weights, or None where they are not installed."""
-    try:
-        return minilm()[0].state_dict()
+        weights = weights_of(config)
     except UserError:
-        return None
+        return
+    wanted = model.bert.state_dict()
+    put_weights(come_trained(model.bert), {n: w for n, w in weights.items() if n in wanted})
+
+
+def weights_of(config: SentimentConfig) -> dict[str, Tensor]:
+    """The weights of a start, under the names that its reader of texts has for them."""
+    if config.start == MINILM:
+        return minilm_for(config).state_dict()
+    folder = RunFolder.open(Path(config.start))
+    if taking(sizes_of(folder), config) != config.model:
+        raise UserError(f"{config.start} has other sizes by now")
+    found = folder.read_tensors(WEIGHTS)
+    return {n.removeprefix(PREFIX): w for n, w in found.items() if n.startswith(PREFIX)}
+
+
+def minilm_for(config: SentimentConfig) -> Bert:
+    """MiniLM with its pooler if the configuration wants one."""
+    return minilm(pooler=config.model.pooler)[0]

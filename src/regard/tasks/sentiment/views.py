@@ -111,15 +111,20 @@ def note_of(text: Spelt, maps: WordMaps) -> str:
     return " ".join(notes)
 
 
-def measure_faithfulness(trained: Reader, data: SentimentData, split: str) -> WordFaithfulness:
-    """Whether deleting what carried the answer hurts most, on some texts of a split."""
+def measure_faithfulness(
+    trained: Reader, data: SentimentData, split: str
+) -> WordFaithfulness | None:
+    """Whether deleting what carried the answer hurts most, on some texts of a split.
+
+    None where no text has two words, of which one could matter more.
+    """
     part = part_of(data, split)
     most = min(len(part), FAITHFUL if parameters(trained.model) < LARGE else FEWER)
     rows = np.unique(np.linspace(0, len(part) - 1, most).astype(np.int64))
     asked = [from_split(trained.facts, data, split, row) for row in map(int, rows)]
     texts = [text for each in asked if len((text := spelt_of(trained, each)).spans) > 1]
     if not texts:
-        raise UserError(f"no text of {split} has two words")
+        return None
     maps = [maps_of(trained, text).by_method() for text in texts]
     return word_faithfulness(
         reader(model_of(trained)),
@@ -139,6 +144,8 @@ def tokens_of(text: Spelt) -> list[Token]:
 
 def faithfulness_sections(trained: Reader, data: SentimentData, split: str) -> list[Section]:
     found = measure_faithfulness(trained, data, split)
+    if found is None:
+        return []
     items = [item(f"gain of {name} over random", interval) for name, interval in found.gain.items()]
     about = f"Measured on {found.texts} texts of {split}; above 0 is better than random."
     shares = next(iter(found.curves.values())).shares.tolist()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from regard.data.text_batches import trimmed
 from regard.data.vocabulary import Vocabulary
 from regard.look.word_maps import Span
 
-WORD = re.compile(r"\s*(?:\w+(?:['’-]\w+)*|[^\w\s]+)")
+# Words with the space before them; what a vocabulary may keep together (3.5, don't) is in one.
+WORD = re.compile(r"\s*(?:\w+(?:['’-]\w+|(?<=\d)[.,](?=\d)\w+)*|[^\w\s]+)")
 
 
 @dataclass(frozen=True)
@@ -26,35 +27,39 @@ class Spelt:
 
 def spelt(vocabulary: Vocabulary, text: str, second: str | None, longest: int) -> Spelt:
     """The words of a text as far as it is read at once, and where each has its tokens."""
-    tokens = [vocabulary.start]
+    texts = [pieces_of(vocabulary, each) for each in (text, second) if each is not None]
+    whole = [range(sum(len(pieces) for _, pieces in each)) for each in texts]
+    room = longest - 1 - len(texts)
+    kept = [whole[0][:room]] if second is None else trimmed(whole[0], whole[1], room)
+    tokens, segments, breaks = [vocabulary.start], [0], list[int]()
     spans: list[Span] = []
     words: list[str] = []
-    segments, breaks = [0], list[int]()
-    texts = [text] if second is None else [text, second]
     cut = False
-    for number, each in enumerate(texts):
-        # Of a pair, the first text leaves half of the room to the second.
-        ends = len(texts) - number
-        room = longest - ends if number == len(texts) - 1 else (longest - 1) // 2
-        if number:
-            breaks.append(len(words))
-        for word in WORD.findall(each):
-            pieces = encoded(vocabulary, word, first=not words or len(words) in breaks)
-            if len(tokens) + len(pieces) > room:
+    for number, (each, read) in enumerate(zip(texts, kept, strict=True)):
+        last = len(tokens) + len(read)
+        breaks += [len(words)] * number
+        for word, pieces in each:
+            if len(tokens) + len(pieces) > last:
                 cut = True
                 break
-            if not pieces:  # no token of this vocabulary is in it
-                continue
             spans.append((len(tokens), len(tokens) + len(pieces)))
             words.append(word)
             tokens += pieces
         tokens.append(vocabulary.end)
         segments += [number] * (len(tokens) - len(segments))
     paired = None if second is None else tuple(segments)
-    kept = tuple(place for place in breaks if 0 < place < len(words))
-    return Spelt(tuple(tokens), tuple(spans), tuple(words), paired, kept, cut)
+    inside = tuple(place for place in breaks if 0 < place < len(words))
+    return Spelt(tuple(tokens), tuple(spans), tuple(words), paired, inside, cut)
 
 
-def encoded(vocabulary: Vocabulary, word: str, first: bool) -> Sequence[int]:
-    """The tokens of a word with the space before it, which the first word has in any case."""
-    return vocabulary.encode(f" {word.lstrip()}" if first or word[:1].isspace() else word)
+def pieces_of(vocabulary: Vocabulary, text: str) -> list[tuple[str, list[int]]]:
+    """Each word of a text with its tokens; a word of which a vocabulary knows nothing is none.
+
+    The first has a space before it, as everywhere in the task.
+    """
+    found = []
+    for number, word in enumerate(WORD.findall(text)):
+        pieces = vocabulary.encode(word if number else f" {word.lstrip()}")
+        if pieces:
+            found.append((word, pieces))
+    return found

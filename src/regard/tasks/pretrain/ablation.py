@@ -1,0 +1,226 @@
+"""What does each kind of question add? Pretrain with some of them, then learn from few labels.
+
+    python -m regard.tasks.pretrain.ablation --seeds 3 --workers 4 --record ablation.json
+
+For every choice of questions and every seed: pretrain by the recipe of the corpus, measure each
+question on test, and fine-tune the reader on 1,000 labels of SST-2 and on SICK, each measured on
+test once. Beside them stand the best small model from scratch, and the same model untrained. Runs
+are worked on side by side, one process each; on one GPU they share it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from regard.config import change
+from regard.machine import machine
+from regard.progress import progress
+from regard.tasks import find
+from regard.tasks.recipe import choose_recipe
+from regard.tasks.run import Run, load
+from regard.tasks.session import Session
+from regard.train.device import choose_device
+
+QUESTIONS = ("masked", "next", "inverted", "inference")
+CHOICES: Mapping[str, tuple[str, ...] | None] = {
+    "from scratch": None,
+    "masked": ("masked",),
+    "next": ("next",),
+    "masked, next": ("masked", "next"),
+    "masked, inverted": ("masked", "inverted"),
+    "masked, inference": ("masked", "inference"),
+    "all four": QUESTIONS,
+    "all but masked": QUESTIONS[1:],
+}
+UNTRAINED = "untrained"  # the same model with its first weights
+TUNED = {"sst2": "sst2-few", "sick": "sick"}  # what is fine-tuned on, by which recipe
+STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # by how many seeds: of a 95% interval
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What each kind of question adds."""
+
+    data: str = "wikitext-2"
+    """What is read."""
+    seeds: int = 3
+    """Runs of each choice."""
+    workers: int = 1
+    """Runs at a time."""
+    device: str = "auto"
+    """Where they are worked on."""
+    epochs: int | None = None
+    """Epochs of pretraining, if not those of its recipe."""
+    record: Path | None = None
+    """Where the figures are written, as JSON."""
+    one: str = ""
+    """A choice and a seed, as JSON: work on these alone, and print what came of it."""
+    runs: Path | None = None
+    """Where runs are kept; else they are thrown away."""
+
+
+def main(how: Ablation) -> None:
+    """Every choice with every seed, a table of what came of it, and perhaps a file."""
+    if how.one:
+        choice, seed = json.loads(how.one)
+        print("FOUND " + json.dumps(worked(how, choice, seed)))
+        return
+    jobs = [(choice, seed) for seed in range(how.seeds) for choice in CHOICES]
+    found: list[dict[str, Any]] = []
+    with (
+        progress("pretraining and fine-tuning", len(jobs)) as advance,
+        ThreadPoolExecutor(how.workers) as pool,
+    ):
+        for rows in pool.map(lambda job: in_process(how, *job), jobs):
+            found += rows
+            advance(1)
+            if how.record is not None:  # each time, so that what is done is kept
+                keep(how, how.record, found)
+    Console().print(drawn(summarised(found)))
+
+
+def keep(how: Ablation, path: Path, found: Sequence[Mapping[str, Any]]) -> None:
+    """Write down every run so far, and what they come to."""
+    facts = {
+        "command": command(how),
+        **machine(choose_device(how.device)),
+        "seeds": how.seeds,
+        "rows": list(found),
+        "summary": summarised(found),
+    }
+    path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def in_process(how: Ablation, choice: str, seed: int) -> list[dict[str, Any]]:
+    """One choice and seed in a process of its own; what goes wrong there is said here."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-m", "regard.tasks.pretrain.ablation", "--data", how.data]
+        words += ["--device", how.device, "--one", json.dumps([choice, seed])]
+        words += ["--runs", str(how.runs or folder)]
+        words += [] if how.epochs is None else ["--epochs", str(how.epochs)]
+        ran = subprocess.run(words, capture_output=True, text=True)
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("FOUND ")]
+    if not lines:
+        raise RuntimeError(f"{choice}, seed {seed}: {ran.stderr.strip()[-2000:]}")
+    rows: list[dict[str, Any]] = json.loads(lines[0].removeprefix("FOUND "))
+    return rows
+
+
+def worked(how: Ablation, choice: str, seed: int) -> list[dict[str, Any]]:
+    """Pretrain with a choice of questions, and fine-tune; the figures on test."""
+    asked = CHOICES[choice]
+    rows: dict[str, Any] = {}
+    pretrained: dict[str, Any] = {}
+    starts: dict[str, dict[str, Any]] = {choice: {}}
+    if asked is not None:
+        changes: dict[str, Any] = {f"objectives.{name}": float(name in asked) for name in QUESTIONS}
+        changes |= {} if how.epochs is None else {"train.epochs": how.epochs}
+        run = trained(how, "pretrain", how.data, seed, changes)
+        judged = run.evaluate(run.held_out).to_values()
+        pretrained = {
+            "questions": {name: judged["figures"][name]["accuracy"]["value"] for name in asked},
+            "perplexity": judged["perplexity"],
+            "seconds": run.metrics[-1]["seconds"],
+        }
+        starts = {choice: {"start": str(run.folder.path)}}
+        if choice == "masked":
+            starts[UNTRAINED] = {"start": str(run.folder.path), "untrained": True}
+    for name, start in starts.items():
+        rows[name] = {"choice": name, "seed": seed, **(pretrained if name == choice else {})}
+        for data, recipe in TUNED.items():
+            chosen = f"{recipe}-scratch" if asked is None and data == "sst2" else recipe
+            tuned = trained(how, "sentiment", chosen, seed, start)
+            rows[name][data] = tuned.evaluate("test").to_values()["accuracy"]["value"]
+            best = max(line["validation.accuracy"] for line in tuned.metrics)
+            rows[name][f"{data} validation"] = best
+    return list(rows.values())
+
+
+def trained(how: Ablation, task: str, recipe: str, seed: int, changes: Mapping[str, Any]) -> Run:
+    """A run by a recipe, with nothing measured or drawn that is not asked for here."""
+    assert how.runs is not None
+    entry, chosen = find(task), choose_recipe(task, recipe)
+    config = change(chosen.config(entry.load_config()), {**changes, "train.seed": seed})
+    session = Session(entry.load(), config, chosen, quiet=True)
+    folder = session.go(out=None, root=how.runs, resume=False, device=how.device)
+    return load(folder.path, device=how.device)
+
+
+def summarised(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A line a choice: means over the seeds, and by how much each is above scratch."""
+    order = [*list(CHOICES)[:1], UNTRAINED, *list(CHOICES)[1:]]
+    base = {row["seed"]: row for row in rows if row["choice"] == order[0]}
+    lines = []
+    for choice in order:
+        mine = [row for row in rows if row["choice"] == choice]
+        if not mine:
+            continue
+        line: dict[str, Any] = {"choice": choice, "seeds": len(mine)}
+        asked = mine[0].get("questions", {})
+        line["questions"] = {q: mean([row["questions"][q] for row in mine]) for q in asked}
+        for data in TUNED:
+            values = [row[data] for row in mine]
+            line[data] = {"mean": mean(values), "low": min(values), "high": max(values)}
+            gains = [row[data] - base[row["seed"]][data] for row in mine if row["seed"] in base]
+            line[data]["gain"] = interval(gains) if choice != order[0] and gains else None
+        lines.append(line)
+    return lines
+
+
+def interval(values: Sequence[float]) -> dict[str, float]:
+    """The mean and its 95% interval by Student's t, over a few seeds."""
+    middle, n = mean(values), len(values)
+    if n < 2:
+        return {"value": middle, "low": -math.inf, "high": math.inf}
+    spread = math.sqrt(sum((value - middle) ** 2 for value in values) / (n - 1))
+    half = STUDENT.get(n, 2.6) * spread / math.sqrt(n)
+    return {"value": middle, "low": middle - half, "high": middle + half}
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def drawn(lines: Sequence[Mapping[str, Any]]) -> Table:
+    """The summary as a table for a terminal."""
+    table = Table(title="What each kind of question adds (test, %)")
+    for name in ("pretrained on", *QUESTIONS, "SST-2, 1,000 labels", "over scratch", "SICK"):
+        table.add_column(name, justify="left" if name == "pretrained on" else "right")
+    for line in lines:
+        gain = line["sst2"]["gain"]
+        said = "" if gain is None else f"{100 * gain['value']:+.1f}"
+        if gain is not None and math.isfinite(gain["low"]):
+            said += f" ({100 * gain['low']:+.1f} to {100 * gain['high']:+.1f})"
+        asked = [line["questions"].get(name) for name in QUESTIONS]
+        table.add_row(
+            line["choice"],
+            *("" if value is None else f"{100 * value:.1f}" for value in asked),
+            f"{100 * line['sst2']['mean']:.1f}",
+            said,
+            f"{100 * line['sick']['mean']:.1f}",
+        )
+    return table
+
+
+def command(how: Ablation) -> str:
+    said = f"python -m regard.tasks.pretrain.ablation --seeds {how.seeds} --workers {how.workers}"
+    return said + (f" --epochs {how.epochs}" if how.epochs else "")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    main(tyro.cli(Ablation, description=__doc__))

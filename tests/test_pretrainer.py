@@ -1,0 +1,127 @@
+"""Our pretrainer is BERT's: both of its heads, and one for each further question."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.config import build, to_values
+from regard.model import MODELS, Pretrainer, PretrainerConfig
+from test_bert import padded, tied
+from test_torch_oracles import Twins, assert_same, scrambled
+
+W, N, C = 13, 9, 12  # words, length, width
+SMALL = {"width": C, "layers": 2, "heads": 3, "hidden": 20, "words": W, "length": N}
+
+
+def made(*asked: str, **fields: object) -> Pretrainer:
+    """A small one in which every number counts."""
+    return scrambled(Pretrainer(PretrainerConfig(**SMALL, asked=asked, **fields)), torch.float64)
+
+
+def texts(*lengths: int) -> tuple[Tensor, Tensor, Tensor]:
+    positions = padded(*lengths)
+    words = torch.randint(W, positions.shape)
+    return words, (positions > 2).long(), positions
+
+
+def twins_of(config: PretrainerConfig) -> tuple[Pretrainer, nn.Module, Twins]:
+    """Ours and BertForPreTraining with the same random weights, part by part."""
+    transformers = pytest.importorskip("transformers")
+    bert, their_bert, twins = tied(config, torch.float64)
+    theirs = scrambled(transformers.BertForPreTraining(their_bert.config), torch.float64)
+    theirs.bert = their_bert
+    theirs.tie_weights()
+    head = theirs.cls.predictions
+    assert head.decoder.weight is their_bert.embeddings.word_embeddings.weight
+    ours = Pretrainer(config).double().eval()
+    ours.bert = bert
+    twins.layer(ours.to_word, head.transform.dense)
+    twins.layer(ours.word_norm, head.transform.LayerNorm)
+    twins.tie(ours.word_bias, head.decoder.bias)
+    twins.layer(ours.questions["next"], theirs.cls.seq_relationship)
+    return ours, theirs, twins
+
+
+@pytest.mark.parametrize("lengths", [(9,), (9, 4, 1)], ids=str)
+def test_scores_and_gradients_are_those_of_transformers(lengths):
+    ours, theirs, twins = twins_of(PretrainerConfig(**SMALL, asked=("next",)))
+    words, segments, positions = texts(*lengths)
+    real = positions >= 0
+    their = theirs(words, attention_mask=real.long(), token_type_ids=segments)
+    hidden = ours.read(words, segments, positions=positions)
+    said = ours(words, segments, positions=positions)
+    assert said.shape == (*words.shape, W)
+    assert_same(said[real], their.prediction_logits[real])
+    assert_same(ours.name_words(hidden[real]), their.prediction_logits[real])
+    assert_same(ours.answer("next", hidden), their.seq_relationship_logits)
+    both = [
+        torch.cat((scores[real].flatten(), answers.flatten()))
+        for scores, answers in (
+            (said, ours.answer("next", hidden)),
+            (their.prediction_logits, their.seq_relationship_logits),
+        )
+    ]
+    twins.agree(ours, *both, [])
+
+
+def test_each_question_has_a_head_of_its_own_on_what_bert_makes_of_the_first_word():
+    model = made("next", "inference")
+    words, segments, positions = texts(9, 5)
+    hidden = model.read(words, segments, positions=positions)
+    one, other = (model.answer(name, hidden) for name in ("next", "inference"))
+    assert one.shape == (2, 2) and not torch.allclose(one, other)
+    pooled = model.bert.pooled(hidden)
+    assert_same(
+        other, pooled @ model.questions["inference"].weight.T + model.questions["inference"].bias
+    )
+    changed = torch.cat((hidden[:, :1], -hidden[:, 1:]), 1)
+    assert_same(model.answer("next", changed), one)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ((), "no question 'nxt'; this model was asked none"),
+        (("next", "inverted"), "no question 'nxt'; this model was asked next, inverted"),
+    ],
+    ids=["none", "two"],
+)
+def test_an_unknown_question_is_said_in_a_sentence(asked, words):
+    model = made(*asked)
+    with pytest.raises(ValueError, match=f"^{words}$"):
+        model.answer("nxt", torch.zeros(1, 3, C, dtype=torch.float64))
+
+
+def test_without_questions_nothing_is_built_to_answer_them():
+    names = [name for name, _ in made().named_parameters()]
+    assert not any("pooler" in name or "questions" in name for name in names)
+    every = [name for name, _ in made("next", "inverted").named_parameters()]
+    assert {name.split(".")[1] for name in every if "questions" in name} == {"next", "inverted"}
+    assert any("pooler" in name for name in every)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"order": "pre", "place": "rotary", "width": 24},
+        {"feed_forward": "swiglu", "norm": "rms"},
+        {"feed_forward": "relu", "place": "sinusoidal"},
+    ],
+    ids=str,
+)
+def test_any_stack_will_do_and_every_number_is_taught(fields):
+    model = Pretrainer(PretrainerConfig(**{**SMALL, "asked": ("next",), **fields}))
+    words, segments, positions = texts(9, 5)
+    hidden = model.read(words, segments, positions=positions)
+    (model.name_words(hidden)[:, 3].square().sum() + model.answer("next", hidden).sum()).backward()
+    assert all(p.grad is not None and p.grad.any() for p in model.parameters() if p.ndim > 1)
+
+
+def test_it_is_among_the_models_and_its_configuration_is_read_back():
+    config = PretrainerConfig(**SMALL, asked=("next", "inverted"))
+    assert build(PretrainerConfig, to_values(config)) == config
+    assert MODELS["pretrainer"].build(**to_values(config)).config == config
+    with pytest.raises(ValueError, match="each name once"):
+        PretrainerConfig(**SMALL, asked=("next", "next"))
+    with pytest.raises(ValueError, match="answered by the pooler"):
+        PretrainerConfig(**SMALL, asked=("next",), pooler=False)

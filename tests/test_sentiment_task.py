@@ -1,0 +1,927 @@
+"""A reader of texts from a table to a report: it learns, tells apart, shows why, and resumes."""
+
+import io
+import json
+import math
+import shutil
+import sys
+from dataclasses import fields, replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+import regard as rg
+from checks import goes_on_bit_for_bit
+from regard.cli import main
+from regard.config import change
+from regard.data.labelled import Labelled
+from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
+from regard.errors import UserError
+from regard.model.config import PretrainerConfig
+from regard.model.minilm import PACKAGE, minilm
+from regard.model.pretrainer import Pretrainer
+from regard.runs import RunFolder
+from regard.tasks.pretrain.config import PretrainConfig
+from regard.tasks.pretrain.data import Facts as PretrainFacts
+from regard.tasks.recipe import choose_recipe
+from regard.tasks.sentiment import start as start_module
+from regard.tasks.sentiment import views as views_module
+from regard.tasks.sentiment.answers import Asked
+from regard.tasks.sentiment.config import SentimentConfig
+from regard.tasks.sentiment.data import TextBatch, TextBatches, in_windows, part_of, read
+from regard.tasks.sentiment.judging import Judgement, summary
+from regard.tasks.sentiment.learning import measure, measured, scorer
+from regard.tasks.sentiment.task import SENTIMENT
+from regard.tasks.sentiment.views import items_of, views
+from regard.tasks.sentiment.words import spelt
+from regard.tasks.task import Trained
+from regard.train.optimiser import make_optimiser
+from strategies import examples
+
+CPU = torch.device("cpu")
+SAY = {
+    "negative": ["awful", "dull", "poor"],
+    "positive": ["fine", "lovely", "superb"],
+    "neutral": ["plain", "usual", "common"],
+}
+ANY = ["the", "film", "was", "a", "soup", "and", "play"]
+MODEL = {"width": 32, "layers": 1, "heads": 2, "dropout": 0.0, "head_dropout": 0.0}
+VOCABULARY = {"kind": "words", "floor": 1}
+TINY = {"batch": 256, "longest": 16, "overlap": 4, "vocabulary": VOCABULARY, "model": MODEL}
+
+
+@pytest.fixture(autouse=True)
+def _faithfulness_is_measured_on_a_few(monkeypatch):
+    monkeypatch.setattr(views_module, "FAITHFUL", 4)
+
+
+def texts(count: int, *, classes: int = 2, seed: int = 0) -> list[tuple[str, str]]:
+    """Texts in which one word decides, and what they are."""
+    draw, found = np.random.default_rng(seed), []
+    for _ in range(count):
+        label = list(SAY)[draw.integers(classes)]
+        words = draw.choice([*ANY], draw.integers(2, 7)).tolist()
+        words.insert(draw.integers(len(words) + 1), str(draw.choice(SAY[label])))
+        found.append((" ".join(words), label))
+    return found
+
+
+def write(path: Path, rows: list[tuple[str, ...]], head: str = "text,label") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join([head, *map(",".join, rows)]) + "\n", encoding="utf-8")
+    return path
+
+
+def sst2(folder: Path) -> Path:
+    """What lies there as SST-2 does."""
+    folder.mkdir(parents=True)
+    rows = ["sentence\tlabel", "a fine film\t1", "a dull film\t0", "fine\t1", "dull\t0"]
+    for name in ("train.tsv", "dev.tsv"):
+        (folder / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory) -> Path:
+    return write(tmp_path_factory.mktemp("texts") / "own.csv", texts(300))
+
+
+@pytest.fixture(scope="module")
+def run(table, tmp_path_factory) -> rg.tasks.Run:
+    """One that has learnt them."""
+    return trained(table, tmp_path_factory.mktemp("runs"), epochs=10)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory) -> Path:
+    """Pairs of words, which are the same or not."""
+    draw, rows = np.random.default_rng(0), []
+    for _ in range(200):
+        one, other = (str(word) for word in draw.choice(ANY, 2))
+        same = bool(draw.integers(2)) or one == other
+        rows.append((f"{one} {one}", one if same else other, "same" if same else "other"))
+    return write(tmp_path_factory.mktemp("pairs") / "pairs.csv", rows, "text,with,label")
+
+
+@pytest.fixture(scope="module")
+def pair_run(pairs, tmp_path_factory) -> rg.tasks.Run:
+    return trained(pairs, tmp_path_factory.mktemp("runs"), pair="with", epochs=2)
+
+
+def trained(table: Path | str, root: Path, **changes) -> rg.tasks.Run:
+    plain = root / "plain.toml"  # whatever the recipes for these data are
+    plain.write_text('[recipe]\ntask = "sentiment"\n', encoding="utf-8")
+    options = {"epochs": 1, "quiet": True, "report": False, "device": "cpu", **TINY, **changes}
+    options = {"root": root, "train.average": 0.0, "train.optimiser.rate": 3e-3, **options}
+    return rg.train("sentiment", data=table, recipe=plain, **options)
+
+
+def configured(table: Path | str, **changes) -> SentimentConfig:
+    from regard.tasks.run import flattened
+
+    return change(SentimentConfig(), dict(flattened({**TINY, **changes, "data": str(table)})))
+
+
+def untrained(table: Path, **changes) -> tuple[Trained, object]:
+    """A model as it begins, and its data."""
+    config = configured(table, **changes)
+    data = read(config)
+    config = SENTIMENT.settle(config, data)
+    return Trained(SENTIMENT.build(config, data.facts).eval(), config, data.facts, CPU), data
+
+
+# From end to end
+
+
+def test_texts_are_learnt_and_judged(run):
+    judged = run.evaluate("validation")
+    values = judged.to_values()
+    assert next(iter(values)) == "accuracy" and judged.assessment.accuracy.value > 0.9
+    assert judged.baseline.value > 0.9 and values["tf-idf"]["value"] == judged.baseline.value
+    again = SENTIMENT.revive(json.loads(json.dumps(values)))
+    assert again.to_values() == values
+    said = summary(judged, "validation")
+    assert "counting words" in said and "TF-IDF" in said and "most frequent class" in said
+    assert run.held_out == "validation" and run.evaluate().to_values() == values
+    line = run.metrics[-1]
+    assert next(key for key in line if key.startswith("validation.")) == "validation.accuracy"
+    best = next(line for line in reversed(run.metrics) if line["best"])
+    assert best["validation.accuracy"] == judged.assessment.accuracy.value
+    assert best["validation.loss"] == pytest.approx(judged.assessment.loss.value, rel=1e-5)
+    labels = run.data.texts["validation"].labels
+    assert judged.majority == max(labels.count(0), labels.count(1)) / len(labels)
+    with pytest.raises(UserError, match=r"own\.csv has no text in test: say --split validation"):
+        run.evaluate("test")
+    with pytest.raises(UserError, match="no split 'tset'; there are train, validation, test and"):
+        run.evaluate("tset")
+    for wrong in ({"accuracy": 3}, {**values, "tf-idf": 3}, {**values, "assessment": {}}):
+        with pytest.raises(ValueError, match="not the values of a"):
+            Judgement.from_values(wrong)
+
+
+def test_three_classes_are_told_apart(tmp_path):
+    path = write(tmp_path / "three.tsv", [("\t".join(row),) for row in texts(300, classes=3)])
+    path.write_text(path.read_text().replace("text,label", "text\tlabel"))
+    run = trained(path, tmp_path, epochs=10)
+    assert run.facts.classes == ("negative", "neutral", "positive")
+    assert run.config.model.classes == 3
+    judged = run.evaluate("validation")
+    assert judged.assessment.accuracy.value > 0.9 and judged.baseline.value > 0.8
+    (said,) = run.predict("the film was plain")
+    assert said.classes[0] == "neutral" and str(said).count("%") == 3
+
+
+def test_it_judges_texts_files_lines_and_its_own_data(run, tmp_path, monkeypatch):
+    (answer,) = run.predict("the soup was fine")
+    assert answer.classes == ("positive", "negative") and answer.shares[0] > 0.9
+    assert str(answer).split() == [
+        *f"{answer.shares[0]:.1%} positive {answer.shares[1]:.1%} negative".split(),
+        *["the", "soup", "was", "fine"],
+    ]
+    values = answer.to_values()
+    assert values["answer"] == "positive" and values["text"] == "the soup was fine"
+    assert sum(values["probabilities"].values()) == pytest.approx(1) and "truth" not in values
+    assert json.loads(json.dumps(values)) == values
+
+    path = tmp_path / "lines.txt"
+    path.write_bytes("\ufeffdull soup\r\n\r\n  \nthe soup was fine".encode())
+    said = run.predict(path)
+    assert [each.classes[:1] for each in said] == [("negative",), (), (), ("positive",)]
+    assert [str(each) for each in said][1:3] == ["", ""]
+    assert said[1].to_values()["answer"] is None and said[1].to_values()["probabilities"] == {}
+    assert said[0].name == f"{path}, line 1" and said[0].text == "dull soup"
+    assert said[3].shares == pytest.approx(answer.shares, abs=1e-5)  # whatever else is asked
+    assert len(run.predict(str(path), "fine")) == 5 and len(run.predict("", " ")) == 2
+    monkeypatch.setattr(sys, "stdin", io.StringIO("fine\r\npoor\n"))
+    fine, poor = run.predict("-")
+    assert (fine.classes[0], poor.classes[0]) == ("positive", "negative")
+    assert (fine.name, fine.text) == ("standard input, line 1", "fine")
+    assert run.predict("fine\r\npoor")[0].name == "fine"
+    (own,) = run.predict("validation:3")
+    held = run.data.texts["validation"]
+    assert own.text == held.texts[3] and own.truth == run.facts.classes[held.labels[3]]
+    assert own.to_values()["truth"] == own.truth and f"(it is {own.truth})" in str(own)
+    assert (
+        "\n" not in str(replace(own, text="a\nb")) and str(replace(own, text="a\nb"))[-3:] == "a b"
+    )
+    assert run.predict("   fine  ")[0].shares == run.predict("fine")[0].shares
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("validation:999", r"validation:999: validation of own\.csv has the texts 0 to 29"),
+        ("test:0", r"own\.csv has no text in test"),
+        ("test2013:0", "no split 'test2013'; there are"),
+        (Path("/nowhere/x.txt"), r"x\.txt cannot be read: no such file"),
+    ],
+)
+def test_what_cannot_be_judged_is_said_in_a_sentence(run, asked, words):
+    with pytest.raises(UserError, match=words):
+        run.predict(asked)
+    with pytest.raises(UserError, match=r"model\.width is settled"):
+        run.predict("fine", model={"width": 8})
+
+
+def test_letters_that_are_none_are_refused(table):
+    bytes_of = {"vocabulary": {"kind": "bytes", "floor": 2, "size": 300}}
+    model, _ = untrained(table, **bytes_of)
+    with pytest.raises(UserError, match="no Unicode"):
+        SENTIMENT.predict(model, SENTIMENT.open(model, ["fine \ud800"], lambda: None))
+
+
+def test_an_answer_does_not_depend_on_its_neighbours(table):
+    model, _ = untrained(table)
+    draw = np.random.default_rng(2)
+    asked = [" ".join(draw.choice(ANY, n)) for n in (3, 9, 1, 40, 8, 100)]
+    together = SENTIMENT.predict(model, SENTIMENT.open(model, asked, lambda: None))
+    for text, said in zip(asked, together, strict=True):
+        (alone,) = SENTIMENT.predict(model, [Asked(text, text)])
+        assert alone.shares == pytest.approx(said.shares, abs=1e-6)
+
+
+@pytest.mark.parametrize("start", ["scratch", "start"])
+def test_a_run_goes_on_bit_for_bit_where_it_was_stopped(table, tmp_path, start):
+    noisy = {"model.dropout": 0.1, "model.head_dropout": 0.1, "forget": 0.1, "smoothing": 0.1}
+    if start != "scratch":
+        noisy |= {"start": pretrained(tmp_path / "start"), "train.optimiser.trained": 0.1}
+    goes_on_bit_for_bit(partial(trained, table, tmp_path, **noisy), tmp_path)
+
+
+def test_the_commands_train_measure_ask_and_look(table, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = ["--model.width", "32", "--model.layers", "1", "--model.heads", "2"]
+    flags += ["--batch", "256", "--epochs", "1", "--device", "cpu", "--longest", "16"]
+    flags += ["--overlap", "4"]
+    assert main(["train", "sentiment", "--data", str(table), "--out", "run", *flags]) == 0
+    said = capsys.readouterr().out
+    assert "270 texts to train on (negative 1" in said and "30 to choose by" in said
+    report = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "counting words" in report and "TF-IDF" in report
+    assert main(["evaluate", "run", "--split", "train"]) == 0
+    assert "TF-IDF" in capsys.readouterr().out
+    assert main(["evaluate", "run", "--data", str(table), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tf-idf"] is None
+    assert main(["predict", "run", "a fine soup", "validation:0", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0]["text"] == "a fine soup" and "truth" in lines[1]
+    assert main(["predict", "run", "a fine soup"]) == 0
+    assert capsys.readouterr().out.endswith("a fine soup\n")
+    assert main(["look", "run", "a fine soup", "--out", "look.html"]) == 0
+    assert main(["look", "run", "a fine soup", "--out", "look.png"]) == 0
+    assert (tmp_path / "look.png").stat().st_size > 5_000
+    page = (tmp_path / "look.html").read_text(encoding="utf-8")
+    assert "Which words carried it" in page and "<script" in page
+    assert main(["predict", "run", "validation:99"]) == 2
+    assert "has the texts 0 to 29" in capsys.readouterr().err
+
+
+# Other data
+
+
+def test_other_texts_are_judged_with_the_classes_of_the_run(run, tmp_path):
+    rows = [("film was fine", "positive"), ("a play", "positive"), ("dull", "negative")]
+    other = write(tmp_path / "other.csv", [*rows, ("soup was lovely", "positive")])
+    judged = run.evaluate(data=other)
+    assert judged.assessment.count == 4 and judged.baseline is None and judged.shared == 0
+    assert judged.majority == 0.75 and "counting" not in summary(judged, "all")
+    assert SENTIMENT.revive(judged.to_values()).baseline is None
+    assert not (run.folder.path / "evaluation-all.json").exists()  # not of the run's own data
+
+
+def test_labels_of_other_texts_have_the_numbers_of_the_run(tmp_path):
+    path = write(tmp_path / "three.csv", texts(60, classes=3))
+    model, data = untrained(path)
+    other = write(
+        tmp_path / "two.csv", [row for row in texts(30, classes=3) if row[1] != "neutral"]
+    )
+    found = SENTIMENT.read_other(model.config, model.facts, str(other))
+    assert found.facts.classes == data.facts.classes and not found.own
+    part = part_of(found, "all")
+    assert {data.facts.classes[label] for label in part.labels} == {"negative", "positive"}
+    known = dict(texts(30, classes=3))
+    rows = zip(part.texts, part.labels, strict=True)
+    assert all(data.facts.classes[label] == known[text] for text, label in rows)
+    assert SENTIMENT.judge(model, found, "all").assessment.per_class[1].count == 0
+    assert sum(found.facts.counts) == len(found.texts["train"])
+
+
+def test_other_texts_that_the_run_cannot_speak_of_are_refused(run, pair_run, pairs, tmp_path):
+    rows = texts(9)
+    strange = write(tmp_path / "strange.csv", [*rows, ("so so", "neutral"), ("so", "neutral")])
+    with pytest.raises(
+        UserError, match=r"strange\.csv has the label 'neutral', which the run does"
+    ):
+        run.evaluate(data=strange)
+    unknown = write(tmp_path / "unknown.csv", [(*row, "x") for row in rows], "text,stars,more")
+    with pytest.raises(UserError, match=r"unknown\.csv, line 1 names no label column"):
+        run.evaluate(data=unknown)
+    with pytest.raises(UserError, match=r"gone\.csv is not there"):
+        run.evaluate(data=tmp_path / "gone.csv")
+    single = write(
+        tmp_path / "single.csv", [(text, "same") for text, _ in rows[:4]] + [("b", "other")] * 4
+    )
+    with pytest.raises(UserError, match=r"single\.csv, line 1 has no column 'with'"):
+        pair_run.evaluate(data=single)
+    alone = replace(pair_run.config, pair="")
+    with pytest.raises(UserError, match=r"has single texts, and the run was trained on pairs"):
+        SENTIMENT.read_other(alone, pair_run.facts, str(single))
+    facts = replace(run.facts, classes=pair_run.facts.classes)
+    with pytest.raises(UserError, match=r"has pairs, and the run was trained on single texts"):
+        SENTIMENT.read_other(pair_run.config, facts, str(pairs))
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_columns_of_the_runs_own_file_are_not_looked_for_in_a_set_with_a_name(tmp_path):
+    path = write(tmp_path / "named.csv", texts(30), "say,is")
+    model, _ = untrained(path, text="say", label="is")
+    sst2(tmp_path / "data" / "sst2")
+    found = SENTIMENT.read_other(model.config, model.facts, "sst2")
+    assert found.name == "sst2" and found.facts.classes == ("negative", "positive")
+    again = SENTIMENT.read_other(model.config, model.facts, str(path))
+    assert len(part_of(again, "all")) == 30
+
+
+# Data
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "words"),
+    [
+        ([("a", "x"), ("b", "x")], {}, "has one label only, 'x', in 2 rows"),
+        (texts(9), {"text": "txt"}, "has no column 'txt'; did you mean 'text'"),
+        (texts(9), {"label": "stars"}, "has no column 'stars'"),
+        (texts(9), {"pair": "second"}, "has no column 'second'"),
+        (texts(9), {"pair": "text"}, "names no text column"),
+        (texts(20), {"labels": 19}, r"--labels 19: own\.csv has 18 in train"),
+        (
+            texts(20),
+            {"labels": 1},
+            "--labels 1: no text of class '[a-z]+' is among them; take more",
+        ),
+        (texts(9), {"vocabulary": {"kind": "words", "floor": 99}}, "no word occurs floor=99 times"),
+    ],
+    ids=str,
+)
+def test_texts_of_no_use_are_refused_in_a_sentence(tmp_path, rows, options, words):
+    with pytest.raises(UserError, match=words):
+        read(configured(write(tmp_path / "own.csv", rows), **options))
+
+
+def test_a_set_with_a_name_needs_no_columns():
+    with pytest.raises(UserError, match="--text say is for files of your own; reviews needs none"):
+        read(configured("reviews", text="say"))
+
+
+def test_rows_of_no_use_are_left_out_when_asked(tmp_path):
+    path = write(tmp_path / "own.csv", [*texts(30), ("", "positive"), ("fine", "")])
+    with pytest.raises(UserError, match="has an empty text"):
+        read(configured(path))
+    data = read(configured(path, skip_bad=True))
+    assert len(data.facts.skipped) == 2 and "2 left out" in data.words()
+
+
+def test_as_few_labels_as_asked_are_drawn_by_the_seed(table):
+    whole = read(configured(table))
+
+    def drawn(count: int, seed: int = 0) -> Labelled:
+        return read(configured(table, labels=count, train={"seed": seed})).texts["train"]
+
+    some = drawn(20)
+    assert len(some) == 20 and {*some.labels} == {0, 1}
+    assert some.texts == drawn(20).texts != drawn(20, seed=1).texts
+    assert {*some.texts} < {*drawn(40).texts} <= {*whole.texts["train"].texts}
+    few = read(configured(table, labels=20))
+    assert few.texts["validation"].texts == whole.texts["validation"].texts
+    assert sum(few.facts.counts) == 20 == few.facts.texts[0]
+    assert few.facts.digest != whole.facts.digest
+    assert len(drawn(270)) == 270
+    assert few.baseline.regression.n_features_in_ < whole.baseline.regression.n_features_in_
+
+
+def test_what_there_is_is_said(tmp_path):
+    rows = [
+        *texts(60),
+        (" ".join(["film"] * 40), "positive"),
+        (" ".join(["soup"] * 40), "negative"),
+    ]
+    folder = write(tmp_path / "set" / "train.csv", rows).parent
+    write(folder / "validation.csv", texts(8, seed=1))
+    write(folder / "test.csv", texts(9, seed=2))
+    data = read(configured(folder))
+    said = data.words()
+    assert "62 texts to train on" in said and "8 to choose by, 9 to test" in said
+    assert "2 of them are longer than 16 tokens and are read in 8 windows" in said
+    many = [(f"word {n}", f"class {n:02d}") for n in range(14)]
+    said = read(configured(write(tmp_path / "many.csv", [*many, ("a", "class 00")]))).words()
+    assert "class 09" in said and "class 10" not in said and "and 4 more)" in said
+
+
+def test_the_model_has_the_words_and_classes_of_the_data(table):
+    model, data = untrained(table)
+    assert model.config.model.words == len(data.facts.words) and model.config.model.length == 16
+    assert SENTIMENT.settle(model.config, data) == model.config
+    for name, wrong in (("words", 7), ("length", 9), ("classes", 5)):
+        with pytest.raises(
+            UserError, match=rf"model\.{name} is {wrong}, and own\.csv needs \d+: lea"
+        ):
+            SENTIMENT.settle(configured(table, **{f"model.{name}": wrong}), data)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "characters", "raw"])
+def test_any_vocabulary_will_do(table, kind):
+    model, data = untrained(table, vocabulary={"kind": kind, "floor": 1, "size": 300}, longest=40)
+    assert SENTIMENT.judge(model, data, "validation").assessment.count == 30
+    (item,) = items_of(model, [Asked("x", "the soup was fine")])
+    assert "".join(item["words"]) == "the soup was fine"
+
+
+# Pairs
+
+
+def test_pairs_are_judged_together(pair_run, pairs, tmp_path):
+    assert pair_run.facts.paired and "pairs of texts" in pair_run.data.words()
+    judged = pair_run.evaluate("validation")
+    assert judged.baseline is not None and judged.shared == 0  # held out by their first texts
+    (said,) = pair_run.predict("film film\tsoup")
+    assert said.second == "soup" and said.to_values()["second"] == "soup"
+    (own,) = pair_run.predict("train:5")
+    train = pair_run.data.texts["train"]
+    assert (own.text, own.second) == (train.texts[5], train.seconds[5]) and own.truth
+    assert pair_run.predict("")[0].classes == ()
+    for wrong in ("film film", "film\t", "\tfilm"):
+        with pytest.raises(
+            UserError, match="is one text, and this run judges pairs: put a tab betw"
+        ):
+            pair_run.predict(wrong)
+    look = pair_run.look("film film\tsoup")
+    (item,) = look.looked.document["sections"][0]["data"]["items"]
+    assert item["breaks"] == [2] and item["words"] == ["film", " film", "soup"]
+    assert look.write(tmp_path / "look.png").stat().st_size > 5_000
+    assert pair_run.report("validation").stat().st_size > 20_000
+
+
+def test_pairs_that_are_too_long_are_cut_and_counted(tmp_path):
+    long = " ".join(["film"] * 9), " ".join(["soup"] * 9), "x"
+    for name in ("train", "validation"):
+        rows = [("a film", "a soup", "x"), ("a play", "film", "y"), long]
+        write(tmp_path / f"{name}.csv", rows, "text,with,label")
+    data = read(configured(tmp_path, pair="with"))
+    assert data.train.cut == 1 and data.train.rows.lengths.tolist() == [7, 6, 16]
+    assert (data.train.rows.first[2, 1], data.train.rows.second[2, 1]) == (7, 6)
+    assert "1 pairs are cut to 16 tokens" in data.words()
+
+
+def test_columns_are_found_by_what_they_are_called(tmp_path):
+    rows = [(label, text) for text, label in texts(20)]
+    data = read(configured(write(tmp_path / "a.csv", rows, "is,say"), text="say", label="is"))
+    assert data.facts.classes == ("negative", "positive") and not data.facts.paired
+    assert {*part_of(data, "all").texts} == {text for text, _ in texts(20)}
+
+
+# Long texts
+
+
+def test_a_word_at_the_end_of_a_long_text_is_read(run):
+    def positive(word: str) -> float:
+        long = [*ANY, *ANY, *ANY[:4], word]
+        assert len(long) > run.config.longest
+        (answer,) = run.predict(" ".join(long))
+        return answer.to_values()["probabilities"]["positive"]
+
+    # Two windows, of which the second alone has the word: half of the answer is its.
+    assert 0.3 < positive("fine") - positive("awful") < 0.6
+
+
+def test_a_long_text_has_the_mean_of_its_windows(table):
+    model, data = untrained(table)
+    words = data.facts.words
+    long = " ".join(np.random.default_rng(0).choice([*ANY, "fine", "dull"], 50))
+    part = Labelled((long, "a soup", f"{long} film"), (1, 0, 1))
+    made = in_windows(part, words, 16, 4)
+    assert made.counts.tolist() == [5, 1, 5] and made.owner.tolist() == [0] * 5 + [1] + [2] * 5
+    got = scorer(made, data.facts, CPU)(model.model)
+    for row, text in enumerate(part.texts):
+        tokens = words.encode(f" {text}")
+        n = len(tokens)
+        starts = [0] if n <= 14 else [round(at) for at in np.linspace(0, n - 14, made.counts[row])]
+        shares = []
+        for at in starts:
+            piece = torch.tensor([[words.start, *tokens[at : at + 14], words.end]])
+            with torch.no_grad():
+                shares.append(model.model(piece)[0].softmax(-1))
+        torch.testing.assert_close(torch.from_numpy(got[row]), torch.stack(shares).mean(0))
+    judged = SENTIMENT.judge(model, data, "train")
+    assert judged.windowed == 0
+    held = replace(data, texts=replace(data.texts, parts={**data.texts.parts, "test": part}))
+    judged = SENTIMENT.judge(model, held, "test")
+    assert judged.windowed == 2 and "2 of the texts were read in windows" in summary(judged, "test")
+
+
+def test_windows_share_the_weight_of_their_text(tmp_path):
+    for name in ("train", "validation"):
+        write(tmp_path / f"{name}.csv", [(" ".join([*ANY] * 6), "positive"), *texts(40)])
+    config = configured(tmp_path)
+    data = read(config)
+    batches = TextBatches(config, data, CPU)
+    total = np.zeros(len(data.texts["train"]))
+    np.add.at(total, data.train.owner, batches.weights.numpy())
+    np.testing.assert_allclose(total, 1, rtol=1e-6)
+    assert data.train.counts.tolist() == [4] + [1] * 40
+
+
+# Learning
+
+
+def batch_of(config: SentimentConfig, data: object, number: int = 0) -> TextBatch:
+    return list(TextBatches(config, data, CPU).epoch(0, 0))[number]
+
+
+def test_an_epoch_has_every_text_and_goes_on_from_anywhere(table):
+    config, data = configured(table), read(configured(table))
+    batches = TextBatches(config, data, CPU)
+    whole = list(batches.epoch(2, 0))
+    assert len(whole) == len(batches)
+    seen = [
+        (data.facts.words.decode(words.tolist()), int(label))
+        for batch in whole
+        for words, label in zip(batch.words, batch.labels, strict=True)
+    ]
+    train = data.texts["train"]
+    assert sorted(seen) == sorted(zip(train.texts, train.labels, strict=True))
+    rest = list(batches.epoch(2, 3))
+    assert len(rest) == len(whole) - 3
+    for one, other in zip(rest, whole[3:], strict=True):
+        assert torch.equal(one.words, other.words) and one.seed == other.seed
+    other = list(batches.epoch(3, 0))
+    assert [batch.words.tolist() for batch in other] != [batch.words.tolist() for batch in whole]
+    assert len({batch.seed for batch in [*whole, *other]}) == 2 * len(whole)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("balance", [False, True], ids="balance={}".format)
+def test_the_loss_is_the_weighted_one(tmp_path, smoothing, balance):
+    rows = [row for row in texts(90) if row[1] == "positive"] + [
+        row for row in texts(30, seed=1) if row[1] == "negative"
+    ]
+    path = write(tmp_path / "own.csv", rows)
+    model, data = untrained(path, smoothing=smoothing, balance=balance)
+    counts = np.array(data.facts.counts)
+    weights = counts.sum() / (2 * counts) if balance else np.ones(2)
+    assert counts[1] > 2 * counts[0]
+    batch = batch_of(model.config, data)
+    loss, count = SENTIMENT.objective(model.config, data.facts)(model.model, batch)
+    scores = model.model(batch.words, positions=batch.positions).log_softmax(-1)
+    wanted = F.one_hot(batch.labels, 2) * (1 - smoothing) + smoothing / 2
+    each = -(wanted * scores).sum(-1)
+    of_class = torch.tensor(weights, dtype=torch.float32)[batch.labels]
+    torch.testing.assert_close(loss, (each * of_class).sum())
+    torch.testing.assert_close(count, of_class.sum())
+    # Over an epoch, all classes weigh the same.
+    epoch = list(TextBatches(model.config, data, CPU).epoch(0, 0))
+    sums = [float(sum(b.weights[b.labels == label].sum() for b in epoch)) for label in (0, 1)]
+    assert sums == pytest.approx([counts.sum() / 2] * 2 if balance else counts.tolist())
+
+
+def seen_by_the_model(config: SentimentConfig, facts: object, batch: TextBatch) -> torch.Tensor:
+    """The words that an objective shows a model."""
+    shown = []
+
+    class Model(torch.nn.Module):
+        def forward(self, words, segments, *, positions):
+            shown.append(words)
+            return torch.zeros(len(words), 2)
+
+    SENTIMENT.objective(config, facts)(Model(), batch)
+    return shown[0]
+
+
+def test_forgetting_hides_words_and_nothing_special(table):
+    config = configured(table, forget=0.3, batch=2048)
+    data = read(config)
+    words = data.facts.words
+    specials = torch.tensor([words.special(name) for name in words.specials])
+    hidden, there = 0, 0
+    for batch in TextBatches(config, data, CPU).epoch(0, 0):
+        shown = seen_by_the_model(config, data.facts, batch)
+        special = torch.isin(batch.words, specials)
+        assert torch.equal(shown[special], batch.words[special])
+        changed = shown != batch.words
+        assert (shown[changed] == words.padding).all()  # no mask in a vocabulary of our own
+        hidden, there = hidden + int(changed.sum()), there + int((~special).sum())
+        assert torch.equal(seen_by_the_model(config, data.facts, batch), shown)
+        assert not torch.equal(seen_by_the_model(config, data.facts, replace(batch, seed=1)), shown)
+        given = replace(batch, generator=torch.Generator().manual_seed(batch.seed))
+        assert torch.equal(seen_by_the_model(config, data.facts, given), shown)
+        never = configured(table)
+        assert torch.equal(seen_by_the_model(never, data.facts, batch), batch.words)
+    assert abs(hidden / there - 0.3) < 4 * math.sqrt(0.3 * 0.7 / there)
+    masked = fit_vocabulary(ANY, VocabularyConfig(floor=1), extra=("mask",))
+    facts = replace(data.facts, vocabulary=masked.to_text())
+    shown = seen_by_the_model(config, facts, batch)
+    assert (shown[shown != batch.words] == masked.special("mask")).all()
+
+
+def test_measuring_takes_validation_and_some_of_training(table):
+    model, data = untrained(table)
+    assert measured(data) == 30 + 270
+    figures = measure(model.config, data, CPU)(model.model)
+    assert list(figures) == [
+        *("validation.accuracy", "validation.loss", "train.accuracy", "train.loss")
+    ]
+    judged = SENTIMENT.judge(model, data, "train").assessment
+    assert figures["train.accuracy"] == judged.accuracy.value
+    assert figures["train.loss"] == pytest.approx(judged.loss.value, rel=1e-5)
+
+
+# Where it begins
+
+
+def pretrained(path: Path, *, asked: tuple[str, ...] = ("next",), **changes: object) -> str:
+    """The folder of a run that has read before, with weights that are like no others."""
+    known = [" ".join(some) for some in (ANY, *SAY.values())]
+    words = fit_vocabulary(known, VocabularyConfig(floor=1), extra=("mask",))
+    sizes = {"width": 24, "layers": 2, "heads": 2, "length": 16, "dropout": 0.0} | changes
+    config = PretrainConfig(model=PretrainerConfig(**sizes, words=len(words), asked=asked))
+    folder = RunFolder.at(path)
+    folder.write_config(config, task="pretrain")
+    assert "vocabulary" in {field.name for field in fields(PretrainFacts)}
+    folder.write_facts("data", {"vocabulary": words.to_text()})
+    torch.manual_seed(7)
+    folder.write_tensors("model.safetensors", Pretrainer(config.model).state_dict())
+    return str(path)
+
+
+def test_a_reader_that_has_read_before_is_taken_over(table, tmp_path):
+    start = pretrained(tmp_path / "start")
+    model, data = untrained(table, start=start)
+    assert "mask" in data.facts.words.specials  # its vocabulary
+    ours = model.config.model
+    assert (ours.width, ours.layers, ours.classes, ours.pooler) == (24, 2, 2, False)  # and sizes
+    kept = RunFolder(Path(start)).read_tensors("model.safetensors")
+    for name, weight in model.model.bert.state_dict().items():
+        assert torch.equal(weight, kept[f"bert.{name}"]), name
+    optimiser = replace(model.config.train.optimiser, rate=0.01, trained=0.1)
+    rates = {}
+    for full, part in zip(
+        (made := make_optimiser(model.model, optimiser)).full, made.parts, strict=True
+    ):
+        rates |= {id(each): full for group in part.param_groups for each in group["params"]}
+    for name, each in model.model.named_parameters():
+        assert rates[id(each)] == pytest.approx(0.001 if name.startswith("bert.") else 0.01)
+    # The second text of a pair is told from the first by what was learnt of segments.
+    with_pooler, _ = untrained(table, start=start, **{"model.pooler": True, "model.pool": "first"})
+    assert torch.equal(with_pooler.model.bert.pooler.weight, kept["bert.pooler.weight"])
+
+
+def test_an_untrained_start_lends_its_vocabulary_and_sizes_alone(table, tmp_path):
+    start = pretrained(tmp_path / "start")
+    model, data = untrained(table, start=start, untrained=True)
+    kept = RunFolder(Path(start)).read_tensors("model.safetensors")
+    assert "mask" in data.facts.words.specials and model.config.model.width == 24
+    assert not torch.equal(model.model.bert.embed.table.weight, kept["bert.embed.table.weight"])
+    assert len(make_optimiser(model.model, model.config.train.optimiser).parts) == 1
+
+
+def test_a_run_is_used_without_its_start_and_not_trained(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pretrained(tmp_path / "start")
+    run = trained(table, tmp_path, out=tmp_path / "run", start="start")
+    assert run.config.start == str(tmp_path / "start")  # from any folder
+    (before,) = run.predict("a fine soup")
+    figures = run.evaluate("validation").to_values()
+    again = {"resume": True, "out": tmp_path / "run", "quiet": True, "device": "cpu"}
+
+    def as_before() -> None:
+        loaded = rg.load(tmp_path / "run", device="cpu")
+        assert loaded.predict("a fine soup")[0] == before
+        assert loaded.evaluate("validation").to_values() == figures
+
+    weights = tmp_path / "start" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    as_before()
+    with pytest.raises(UserError, match=r"model\.safetensors is damaged"):
+        rg.train("sentiment", epochs=2, **again)
+    shutil.rmtree(tmp_path / "start")
+    pretrained(tmp_path / "start", width=16)  # another of the same name
+    as_before()
+    with pytest.raises(UserError, match=r"was begun with model\.width = 24, not 16"):
+        rg.train("sentiment", epochs=2, **again)
+    shutil.rmtree(tmp_path / "start")
+    as_before()
+    with pytest.raises(
+        UserError, match=r"there is no run .*start; --start takes scratch, minilm, or"
+    ):
+        rg.train("sentiment", epochs=2, **again)
+
+
+def test_a_start_that_cannot_be_taken_over_is_refused(table, tmp_path):
+    start = pretrained(tmp_path / "start")
+
+    def refused(words: str, **changes: object) -> None:
+        with pytest.raises(UserError, match=words):
+            untrained(table, **changes)
+
+    refused("start reads 16 tokens at the most, and --longest is 20", start=start, longest=20)
+    refused("is not a run: it has no config.toml; --start takes", start=str(tmp_path))
+    masked = pretrained(tmp_path / "masked", asked=())  # which leaves its pooler untaught
+    refused("masked has no pooler to take over: leave", start=masked, **{"model.pooler": True})
+    (tmp_path / "start" / "data.json").unlink()
+    refused(r"start has no data\.json with a vocabulary", start=start)
+    (tmp_path / "start" / "model.safetensors").unlink()
+    refused(r"start has no model\.safetensors: it may not have reached its first", start=start)
+    from regard.tasks.classify.config import ClassifyConfig
+
+    other = RunFolder.at(tmp_path / "images")
+    other.write_config(ClassifyConfig(), task="classify")
+    refused("images is a run of classify, which has no reader of texts", start=str(other.path))
+    assert not list(tmp_path.glob("sentiment-*"))
+
+
+def test_another_reader_of_the_same_task_may_be_the_start(run, table, tmp_path):
+    other = write(tmp_path / "three.csv", texts(60, classes=3))
+    model, data = untrained(other, start=str(run.folder.path))
+    assert data.facts.vocabulary == run.facts.vocabulary and model.config.model.classes == 3
+    for name, weight in model.model.bert.state_dict().items():
+        assert torch.equal(weight, run.model.bert.state_dict()[name]), name
+
+
+@pytest.mark.skipif(
+    find_spec(PACKAGE.replace("-", "_")) is None, reason=f"{PACKAGE} is not installed"
+)
+def test_minilm_may_be_the_start(table, monkeypatch):
+    model, data = untrained(table, start="minilm")
+    theirs, words = minilm()
+    assert data.facts.words == words and model.config.model.width == 384
+    for name, weight in model.model.bert.state_dict().items():
+        assert torch.equal(weight, theirs.state_dict()[name]), name
+    assert len(make_optimiser(model.model, model.config.train.optimiser).parts) == 2
+    nothing = "\u200b"  # of which its vocabulary knows nothing
+    said = SENTIMENT.predict(model, SENTIMENT.open(model, [nothing, "a fine film"], lambda: None))
+    assert all(len(each.classes) == 2 for each in said)
+
+    def gone(*_: object, **__: object) -> None:
+        raise UserError("MiniLM's weights are not installed")
+
+    monkeypatch.setattr(start_module, "published_file", gone)
+    monkeypatch.setattr(start_module, "minilm", gone)
+    assert read(model.config).facts.digest == data.facts.digest  # a trained run has its own words
+    SENTIMENT.build(model.config, data.facts)
+    with pytest.raises(UserError, match="not installed"):
+        SENTIMENT.settle(model.config, data)
+
+
+# Looking
+
+
+@pytest.mark.parametrize("kind", ["words", "bytes", "characters", "raw"])
+@examples(60)
+@given(text=st.text(st.sampled_from("ab3 5.,-'’\"!_é\n("), min_size=1, max_size=14))
+def test_words_that_are_shown_have_the_tokens_that_are_read(kind, text):
+    seen = ['a b 3.5 5,3 a-b b\'s a’b (a) "b!" _é\na'] * 2
+    words = fit_vocabulary(seen, VocabularyConfig(kind=kind, floor=1, size=300))
+    if not text.strip():
+        return
+    shown = spelt(words, text, None, 99)
+    made = in_windows(Labelled((text,), (0,)), words, 99, 0)
+    assert [words.start, *made.rows.numbers.tolist(), words.end] == list(shown.tokens)
+    assert "".join(shown.words) == text.rstrip() and not shown.cut
+    assert [at for span in shown.spans for at in range(*span)] == [*range(1, len(shown.tokens) - 1)]
+
+
+@examples(60)
+@given(st.lists(st.sampled_from(ANY), min_size=1), st.lists(st.sampled_from(ANY), min_size=1))
+def test_a_pair_is_shown_as_far_as_it_is_read(first, second):
+    words = fit_vocabulary(ANY, VocabularyConfig(floor=1))
+    shown = spelt(words, " ".join(first), " ".join(second), 16)
+    part = Labelled((" ".join(first),), (0,), (" ".join(second),))
+    made = in_windows(part, words, 16, 4)
+    n, m = made.rows.first[0, 1], made.rows.second[0, 1]
+    assert len(shown.words) == n + m and len(shown.tokens) == n + m + 3 <= 16
+    assert shown.segments == (0,) * (n + 2) + (1,) * (m + 1)
+    assert shown.breaks == (n,) and shown.cut == bool(made.cut)
+    assert shown.words[n] == second[0]
+
+
+def test_one_picture_holds_one_text_and_a_page_many(run, tmp_path):
+    look = run.look("the soup was fine", "dull\n\nan awful play")
+    first, *rest = look.looked.document["sections"]
+    items = first["data"]["items"]
+    assert [item["name"] for item in items] == ["the soup was fine", "dull", "an awful play"]
+    assert items[0]["words"] == ["the", " soup", " was", " fine"]
+    assert [section["view"] for section in rest] == ["figures", "lines", "lines"]
+    with pytest.raises(UserError, match="holds one text, and 3 were given"):
+        look.write(tmp_path / "look.png")
+    assert look.write(tmp_path / "look.html").stat().st_size > 10_000
+    with pytest.raises(UserError, match="no text to look at"):
+        run.look("")
+    (long,) = run.look(" ".join([*ANY] * 4)).looked.document["sections"][0]["data"]["items"]
+    assert len(long["words"]) == 14 and "Only its beginning is shown" in long["note"]
+
+
+def test_a_look_needs_no_data(run, monkeypatch):
+    alone = rg.load(run.folder.path, device="cpu")
+    alone.config = replace(alone.config, data="/nowhere/own.csv")
+    (section,) = alone.look("a fine soup").looked.document["sections"]
+    assert "Faithfulness was not measured: /nowhere/own.csv is not there" in section["words"]
+
+
+def test_the_word_that_decides_is_found(run):
+    (item,) = items_of(run.trained, [Asked("x", "the soup was awful")])
+    assert item["answer"] == "negative" and not item["note"]
+    for method in item["methods"]:
+        if method["signed"]:
+            assert int(np.argmax(method["values"])) == 3, method["name"]
+
+
+def test_the_report_shows_figures_mistakes_and_words(table):
+    model, data = untrained(table)
+    judged = SENTIMENT.judge(model, data, "validation")
+    figures, *sections = views(model, data, "validation", judged)
+    names = [item["name"] for item in figures["data"]["items"]]
+    assert names[:1] == ["accuracy"] and "counting words" in names
+    assert "30 texts that it was not trained on" in figures["words"]
+    assert "Always the most frequent class would be right in" in figures["words"]
+    by_title = {section["title"]: section for section in sections}
+    for title, right in (("Most confident mistakes", False), ("Some that were right", True)):
+        items = by_title[title]["data"]["items"]
+        assert all((item["truth"] == item["answer"]) == right for item in items)
+        sure = [item["answers"][0]["share"] for item in items]
+        assert right or sure == sorted(sure, reverse=True)
+        there = (
+            np.trace(judged.assessment.confusion)
+            if right
+            else 30 - np.trace(judged.assessment.confusion)
+        )
+        assert len(items) == min(there, 6 if right else 12) > 0
+    assert list(by_title)[-3:] == ["Are these the words that mattered?", "Deletion", "Insertion"]
+
+
+def test_texts_of_one_word_have_a_report_too(tmp_path):
+    rows = [(word, label) for label in ("negative", "positive") for word in SAY[label] * 8]
+    run = trained(write(tmp_path / "words.csv", rows), tmp_path, report=True)
+    assert (run.folder.path / "report.html").stat().st_size > 20_000
+    (section,) = run.look("fine").looked.document["sections"]
+    assert section["view"] == "words"
+
+
+# Configuration and recipes
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"data": ""}, "data is empty"),
+        ({"start": ""}, "start is empty"),
+        ({"batch": 0}, "batch=0"),
+        ({"longest": 7}, "longest=7"),
+        ({"overlap": 65}, "overlap=65: windows of longest=128 tokens share 0 to 64"),
+        ({"overlap": -1}, "overlap=-1"),
+        ({"labels": -1}, "labels=-1"),
+        ({"forget": 1.0}, "forget=1.0"),
+        ({"smoothing": -0.1}, "smoothing=-0.1"),
+        ({"untrained": True}, "untrained=True takes the sizes of a start, and start is 'scratch'"),
+    ],
+    ids=str,
+)
+def test_contradicting_fields_are_named(options, words):
+    with pytest.raises(ValueError, match=words):
+        SentimentConfig(**options)
+
+
+def test_the_recipe_of_your_own_texts():
+    assert choose_recipe("sentiment", data="own.csv").name == "own"
+
+
+# What there is
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_labelled_texts_are_listed_and_told_how_to_get(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+
+    def rows() -> dict[str, str]:
+        assert main(["data"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        return {line.split()[1]: line for line in lines if "│" in line}
+
+    listed = rows()
+    assert "embedded" in listed["reviews"] and "Apache-2.0" in listed["reviews"]
+    for name, file in (("sst2", "train.tsv and dev.tsv"), ("sick", "SICK.txt")):
+        assert f"not here: regard data fetch {name} says how" in listed[name]
+        assert main(["data", "fetch", name]) == 2
+        said = capsys.readouterr().err
+        assert f"{name} is not on this machine: put {file} from http" in said
+    assert main(["data", "fetch", "reviews"]) == 0
+    assert "reviews comes with regard; there is nothing to fetch" in capsys.readouterr().out
+    home = sst2(tmp_path / "data" / "sst2")
+    assert str(home) in rows()["sst2"]
+    assert main(["data", "fetch", "sst2"]) == 0
+    assert f"sst2 is here already, in {home}" in capsys.readouterr().out

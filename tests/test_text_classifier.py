@@ -1,0 +1,125 @@
+"""A text is classified as transformers' BERT does it, and padding has no say in it."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.autograd import grad
+
+from regard.attention import attend
+from regard.config import build, to_values
+from regard.model.config import TextClassifierConfig
+from regard.model.text_classifier import TextClassifier
+from strategies import examples
+from test_bert import padded, tied
+from test_torch_oracles import Twins, scrambled
+
+W, N, C, H, K = 13, 7, 12, 3, 4  # words, length, width, heads, classes
+POOLS = pytest.mark.parametrize("pool", ["first", "mean", "max"])
+
+
+def configured(**fields: object) -> TextClassifierConfig:
+    small = {"width": C, "layers": 2, "heads": H, "hidden": 20, "words": W, "length": N}
+    return TextClassifierConfig(**({**small, "classes": K} | fields))
+
+
+def made(**fields: object) -> TextClassifier:
+    """A small classifier in which every number counts."""
+    return scrambled(TextClassifier(configured(**fields)), torch.float64)
+
+
+def theirs_of(config: TextClassifierConfig) -> tuple[TextClassifier, nn.Module, Twins]:
+    """Ours and transformers', with the same weights."""
+    transformers = pytest.importorskip("transformers")
+    bert, their_bert, twins = tied(config, torch.float64)
+    their_bert.config.num_labels = config.classes
+    theirs = transformers.BertForSequenceClassification(their_bert.config).double().eval()
+    theirs.bert = their_bert
+    ours = TextClassifier(config).double().eval()
+    ours.bert = bert
+    twins.layer(ours.head, theirs.classifier)
+    return ours, theirs, twins
+
+
+@examples(15)
+@given(st.lists(st.integers(1, N), min_size=1, max_size=3), st.booleans(), st.integers(2, 5))
+def test_scores_and_gradients_are_those_of_transformers(lengths, pairs, classes):
+    ours, theirs, twins = theirs_of(configured(pool="first", pooler=True, classes=classes))
+    positions = padded(*lengths)
+    words = torch.randint(W, positions.shape)
+    segments = torch.randint(2, positions.shape) if pairs else None
+    mine = ours(words, segments, positions=positions)
+    their = theirs(words, attention_mask=(positions >= 0).long(), token_type_ids=segments).logits
+    assert mine.shape == (len(lengths), classes)
+    twins.agree(ours, mine, their, [])
+
+
+@POOLS
+@pytest.mark.parametrize("pooler", [False, True], ids="pooler={}".format)
+def test_what_is_read_off_is_what_its_name_says(pool, pooler):
+    model = made(pool=pool, pooler=pooler)
+    positions = padded(3, 7, 1)
+    words = torch.randint(W, positions.shape)
+    hidden = model.bert(words, positions=positions)
+    found = model.pooled(hidden, positions)
+    for row, n in enumerate((3, 7, 1)):
+        vectors = hidden[row, :n]
+        of = {
+            "first": vectors[0],
+            "mean": sum(vectors) / n,
+            "max": torch.stack([max(column, key=lambda x: x.item()) for column in vectors.T]),
+        }[pool]
+        if pooler and pool == "first":
+            of = torch.tanh(model.bert.pooler(of))
+        torch.testing.assert_close(found[row], of)
+    torch.testing.assert_close(model(words, positions=positions), model.head(found))
+
+
+@POOLS
+def test_padding_has_no_say_and_gets_no_gradient(pool):
+    model, words = made(pool=pool), torch.randint(1, W, (2, 5))
+    alone = model(words)
+    wide, where = torch.zeros(2, N, dtype=torch.int64), padded(5, N)[:1].expand(2, -1)
+    wide[:, :5] = words
+    torch.testing.assert_close(model(wide, positions=where), alone)
+    model(wide, positions=where).square().sum().backward()
+    rows = model.bert.embed.table.weight.grad.abs().sum(-1)
+    assert rows[0] == 0 and rows[words].min() > 0
+    torch.testing.assert_close(model(words, positions=range(5)), alone)
+    torch.testing.assert_close(model(words, positions=torch.arange(5)), alone)  # of all rows
+
+
+@POOLS
+def test_the_fast_attention_is_the_plain_one(pool):
+    fast = made(pool=pool)
+    plain = TextClassifier(fast.config, attention=attend).double().eval()
+    plain.load_state_dict(fast.state_dict())
+    positions = padded(4, 7)
+    words, segments = torch.randint(W, (2, 7)), torch.randint(2, (2, 7))
+
+    def found(model: TextClassifier) -> tuple[Tensor, list[Tensor]]:
+        scores = model(words, segments, positions=positions)
+        return scores, list(grad(scores.square().sum(), list(model.parameters())))
+
+    torch.testing.assert_close(found(fast), found(plain), atol=1e-10, rtol=1e-9)
+
+
+def test_dropout_of_the_head_is_for_training_alone():
+    model, words = made(head_dropout=0.5), torch.randint(W, (1, N))
+    assert torch.equal(model(words), model(words))
+    read = []
+    model.head.register_forward_pre_hook(lambda _, given: read.append(given[0]))
+    model.train()(words.expand(200, -1))
+    assert 0.45 < (read[0] == 0).double().mean() < 0.55
+
+
+def test_a_configuration_survives_and_contradictions_are_named():
+    config = configured(pool="max", head_dropout=0.2)
+    assert build(TextClassifierConfig, to_values(config)) == config
+    for fields, words in (
+        ({"classes": 1}, "classes=1: there must be at least 2"),
+        ({"head_dropout": 1.0}, "head_dropout=1.0: a share lies in 0 ≤ … < 1"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            configured(**fields)
