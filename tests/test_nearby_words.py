@@ -46,6 +46,11 @@ def test_it_counts_as_the_slow_one_does(seed):
             scores = slow_scores(counted, 9, around, share)
             best = max(scores.values())
             assert scores[made.guess(around)] == pytest.approx(best, abs=1e-4)
+    for near in set(counted):
+        alone, beside = (slow_scores(counted, 9, some, 1.0) for some in ([], [near]))
+        for word in set(counted):
+            a, b = simple.place[[near, word]]
+            assert simple.speaks[a, b] == pytest.approx(beside[word] - alone[word], abs=1e-4)
 
 
 def test_the_share_is_the_one_that_guesses_most_of_what_was_not_counted():

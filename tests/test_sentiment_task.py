@@ -464,6 +464,7 @@ def test_pairs_are_judged_together(pair_run, pairs, tmp_path):
     look = pair_run.look("film film\tsoup")
     (item,) = look.looked.document["sections"][0]["data"]["items"]
     assert item["breaks"] == [2] and item["words"] == ["film", " film", "soup"]
+    assert item["name"] == "film film | soup" == look.looked.document["subtitle"]
     assert look.write(tmp_path / "look.png").stat().st_size > 5_000
     assert pair_run.report("validation").stat().st_size > 20_000
 

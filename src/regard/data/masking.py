@@ -80,8 +80,11 @@ class Masking:
         shown = words.masked_fill(chosen & (fate < self.hidden), self.mask)
         swap = chosen & (fate >= self.hidden) & (fate < self.hidden + self.swapped)
         shown = self.others[pick].where(swap, shown)
-        room = min(words.shape[1], math.ceil(SPARE * self.share * words.shape[1]) + 2)
-        places = (~chosen).byte().argsort(stable=True)[:, :room]  # those chosen come first
+        n = words.shape[1]
+        room = min(n, math.ceil(SPARE * self.share * n) + 2)
+        # Those chosen come first, from left to right: no two numbers are equal.
+        order = torch.arange(n, 0, -1, device=device)
+        places = (chosen * n + order).topk(room).indices
         return Masked(shown, places, words.gather(1, places), chosen.gather(1, places))
 
 

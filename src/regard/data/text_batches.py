@@ -135,9 +135,9 @@ class RowPicker:
 class Buckets:
     """Rows of about one length, which share batches of at most `batch` tokens, padding counted.
 
-    A row that is longer than that by itself is a batch of its own.
-    Lengths are rounded up to four steps between a power of two and the next: little is padding,
-    and yet there are few shapes of batch, which recorded steps and compiled models need.
+    A row that is longer than that by itself is a batch of its own. Lengths are rounded up to four
+    steps between a power of two and the next: little is padding, and yet there are few shapes of
+    batch, which recorded steps and compiled models need.
     """
 
     def __init__(self, lengths: Int64[np.ndarray, "rows"], batch: int) -> None:

@@ -53,7 +53,8 @@ def forgotten(
 def measure(config: SentimentConfig, data: SentimentData, device: torch.device) -> Measure:
     """Accuracy and loss on validation, and on some texts of training, evenly chosen."""
     train, count = data.texts["train"], sampled(data)
-    rows = np.arange(count) * len(train) // count
+    # Drawn, for every n-th text of a set that is in some order could be of one class.
+    rows = np.sort(np.random.default_rng(0).permutation(len(train))[:count])
     sample = data.windowed(train.only(rows.tolist()), data.facts)
     parts = {"validation": data.validation, "train": sample}
     asked = {name: scorer(part, data.facts, device) for name, part in parts.items()}

@@ -82,7 +82,7 @@ def items_of(trained: Reader, asked: Sequence[Asked]) -> list[dict[str, Any]]:
         maps = maps_of(trained, text)
         items.append(
             words_item(
-                each.name,
+                name_of(each),
                 text.words,
                 maps,
                 trained.facts.classes,
@@ -92,6 +92,11 @@ def items_of(trained: Reader, asked: Sequence[Asked]) -> list[dict[str, Any]]:
             )
         )
     return items
+
+
+def name_of(asked: Asked) -> str:
+    """What a text is called, with the tab between two of them made visible."""
+    return asked.name.replace("\t", " | ")
 
 
 def spelt_of(trained: Reader, asked: Asked) -> Spelt:
@@ -196,7 +201,7 @@ def look(trained: Reader, texts: Sequence[Asked], data: Callable[[], SentimentDa
         sections[0]["words"] += f" Faithfulness was not measured: {gone}."
     document: Document = {
         "title": "Which words carried the answer",
-        "subtitle": ", ".join(each.name[:60] for each in texts[:3])
+        "subtitle": ", ".join(name_of(each)[:60] for each in texts[:3])
         + ("" if len(texts) <= 3 else f" and {len(texts) - 3} more"),
         "sections": sections,
     }
@@ -215,7 +220,7 @@ def look(trained: Reader, texts: Sequence[Asked], data: Callable[[], SentimentDa
             maps.by_method(),
             path,
             title=f"{answer}, {maps.probabilities[maps.answer]:.0%}",
-            caption=texts[0].name[:100],
+            caption=name_of(texts[0])[:100],
             answer=answer,
             breaks=text.breaks,
         )
