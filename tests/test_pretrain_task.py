@@ -692,6 +692,15 @@ def test_pairs_are_balanced_and_no_two_parts_share_one(text, pairs):
     assert len(of_text) >= pairs // 3, "about half is of the text itself"
 
 
+def test_a_sentence_that_is_known_is_in_no_inversion(text):
+    config = configured(text, "inverted")
+    texts = [*documents(read_corpus(config.data)["validation"])]
+    found = paired(config, "validation", texts, None)
+    learnt = {*list(sentences_of([found]))[::2][:6], *list(sentences_of([found]))[1::2][-6:]}
+    again = paired(config, "validation", texts, None, learnt)
+    assert len(again["inverted"]) == 12 and not learnt & {*sentences_of([again])}
+
+
 def test_a_text_without_inversions_is_made_up_for_by_the_grammar(tmp_path):
     path = tmp_path / "plain.txt"
     path.write_text("\n\n".join(f"Fox {n} slept." for n in range(200)), encoding="utf-8")

@@ -37,7 +37,7 @@ from regard.tasks.sentiment.answers import Asked
 from regard.tasks.sentiment.config import SentimentConfig
 from regard.tasks.sentiment.data import TextBatch, TextBatches, in_windows, part_of, read
 from regard.tasks.sentiment.judging import Judgement, summary
-from regard.tasks.sentiment.learning import measure, measured, scorer
+from regard.tasks.sentiment.learning import apart, measure, measured, scorer
 from regard.tasks.sentiment.task import SENTIMENT
 from regard.tasks.sentiment.views import items_of, views
 from regard.tasks.sentiment.words import spelt
@@ -604,6 +604,28 @@ def seen_by_the_model(config: SentimentConfig, facts: object, batch: TextBatch) 
     return shown[0]
 
 
+def test_two_readings_that_agree_cost_nothing_and_others_do(table):
+    one, other = torch.randn(2, 7, 3, generator=torch.manual_seed(0), dtype=torch.float64)
+    both = [
+        F.kl_div(q.log_softmax(-1), p.softmax(-1), reduction="none").sum(-1)
+        for p, q in ((one, other), (other, one))
+    ]
+    torch.testing.assert_close(apart(one, other), (both[0] + both[1]) / 2)
+    losses = {}
+    for dropped in (0.0, 0.5):
+        for agree in (0.0, 1e4):
+            torch.manual_seed(0)
+            trained, data = untrained(
+                table, agree=agree, **{"model.dropout": dropped, "model.head_dropout": dropped}
+            )
+            batch = batch_of(trained.config, data)
+            torch.manual_seed(1)
+            loss, _ = SENTIMENT.objective(trained.config, data.facts)(trained.model.train(), batch)
+            losses[dropped, agree] = loss.item()
+    assert losses[0.0, 0.0] == pytest.approx(losses[0.0, 1e4], rel=1e-5)
+    assert losses[0.5, 1e4] > 1.5 * losses[0.5, 0.0]
+
+
 def test_forgetting_hides_words_and_nothing_special(table):
     config = configured(table, forget=0.3, batch=2048)
     data = read(config)
@@ -888,6 +910,7 @@ def test_texts_of_one_word_have_a_report_too(tmp_path):
         ({"labels": -1}, "labels=-1"),
         ({"forget": 1.0}, "forget=1.0"),
         ({"smoothing": -0.1}, "smoothing=-0.1"),
+        ({"agree": -1.0}, "agree=-1.0: it cannot be negative"),
         ({"untrained": True}, "untrained=True takes the sizes of a start, and start is 'scratch'"),
     ],
     ids=str,

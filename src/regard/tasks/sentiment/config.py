@@ -38,6 +38,8 @@ class SentimentConfig:
     """Whether all classes weigh the same, however many texts each has."""
     forget: float = 0.0
     """Share of tokens that are hidden from the model in training, other ones each time."""
+    agree: float = 0.0
+    """How much it counts that two readings of a text, with other numbers dropped, agree."""
     smoothing: float = 0.0
     """Share of the target that is spread evenly over all classes."""
     skip_bad: bool = False
@@ -65,6 +67,8 @@ class SentimentConfig:
             )
         if self.labels < 0:
             raise ValueError(f"labels={self.labels}: it cannot be negative")
+        if not self.agree >= 0:
+            raise ValueError(f"agree={self.agree}: it cannot be negative")
         for name in ("forget", "smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: a share lies in 0 ≤ … < 1")

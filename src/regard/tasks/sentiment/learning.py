@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -31,12 +31,25 @@ def objective(config: SentimentConfig, facts: Facts) -> Objective:
         if config.forget:
             shown = forgotten(batch, config.forget, blank, kept)
         logits = model(shown, batch.segments, positions=batch.positions).float()
-        loss = F.cross_entropy(
-            logits, batch.labels, reduction="none", label_smoothing=config.smoothing
-        )
+        loss = against(logits, batch.labels)
+        if config.agree:
+            again = model(shown, batch.segments, positions=batch.positions).float()
+            loss = (loss + against(again, batch.labels)) / 2 + config.agree * apart(logits, again)
         return (loss * batch.weights).sum(), batch.weights.sum()
 
+    def against(logits: Float[Tensor, "b classes"], labels: Int64[Tensor, "b"]) -> Tensor:
+        return F.cross_entropy(logits, labels, reduction="none", label_smoothing=config.smoothing)
+
     return of
+
+
+def apart(one: Float[Tensor, "b classes"], other: Float[Tensor, "b classes"]) -> Float[Tensor, "b"]:
+    """How far two answers to each text are apart: the mean of both Kullback-Leibler divergences.
+
+    They are of one model, which forgot different things (R-Drop, Liang et al. 2021).
+    """
+    p, q = one.log_softmax(-1), other.log_softmax(-1)
+    return ((p.exp() - q.exp()) * (p - q)).sum(-1) / 2
 
 
 def forgotten(
