@@ -162,7 +162,8 @@ def test_figures_on_the_way_are_those_in_the_end(run):
     assert line["validation.accuracy"] == pytest.approx(judged.accuracy)
     assert math.exp(line["validation.loss"]) == pytest.approx(judged.perplexity, rel=1e-4)
     for name in QUESTIONS:
-        assert line[f"validation.{name}"] == pytest.approx(judged.figures[name].accuracy.value)
+        figures = judged.figures[name]
+        assert line[f"validation.{name} accuracy"] == pytest.approx(figures.accuracy.value)
 
 
 def test_missing_words_are_named(run, tmp_path, monkeypatch):
@@ -432,7 +433,7 @@ def test_every_set_of_questions_is_taught(short, asked):
     assert list(figures) == [
         f"{part}.{name}"
         for part in ("validation", "train")
-        for name in ("accuracy", "loss", *asked)
+        for name in ("accuracy", "loss", *(f"{question} accuracy" for question in asked))
     ]
 
 

@@ -7,6 +7,8 @@ from typing import Any
 from regard.evaluate.bootstrap import Interval
 from regard.evaluate.classification import Assessment
 from regard.look.document import Section
+from regard.look.faithfulness import Faithfulness
+from regard.look.word_faithfulness import WordFaithfulness
 
 SPLIT_WORDS = {
     "train": "that the model was trained on",
@@ -80,3 +82,41 @@ def class_sections(judged: Assessment, classes: tuple[str, ...], thing: str) -> 
             "data": values["calibration"],
         },
     ]
+
+
+def faithfulness_sections(
+    found: Faithfulness | WordFaithfulness, title: str, words: str, *, parts: str, verb: str
+) -> list[Section]:
+    """Whether what was read, or what carried the answer, mattered: `verb` is done to `parts`."""
+    shares = next(iter(found.curves.values())).shares.tolist()
+    charts: list[Section] = [
+        {
+            "view": "lines",
+            "title": kind.capitalize(),
+            "words": meant,
+            "data": {
+                "x": {"name": f"{parts} {done}", "values": shares, "unit": "%"},
+                "y": {"name": "probability of the answer", "unit": "%"},
+                "series": [
+                    {"name": name, "values": getattr(curves, kind).tolist()}
+                    for name, curves in found.curves.items()
+                ],
+            },
+        }
+        for kind, done, meant in (
+            ("deletion", "deleted", "Lower is better: what mattered is missed."),
+            ("insertion", verb, "Higher is better: what mattered suffices."),
+        )
+    ]
+    head: Section = {
+        "view": "figures",
+        "title": title,
+        "words": words,
+        "data": {
+            "items": [
+                item(f"gain of {name} over random", interval)
+                for name, interval in found.gain.items()
+            ]
+        },
+    }
+    return [head, *charts]

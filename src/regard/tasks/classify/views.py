@@ -19,7 +19,7 @@ from regard.look.document import Document, Section, packed, png_uri
 from regard.look.faithfulness import Faithfulness, faithfulness
 from regard.look.maps import ImageMaps, image_maps
 from regard.model.vit import ViT
-from regard.tasks.assessed import class_sections, figures_section
+from regard.tasks.assessed import class_sections, faithfulness_sections, figures_section
 from regard.tasks.classify.answers import Classifier, predict
 from regard.tasks.classify.data import ClassifyData
 from regard.tasks.classify.learning import scorer
@@ -71,7 +71,7 @@ def views(trained: Classifier, data: ClassifyData, split: str, judged: Assessmen
         figures_section(judged, split, "images"),
         *class_sections(judged, trained.facts.classes, "an image"),
         mistakes_section(trained, data, split),
-        *faithfulness_sections(trained, data, split),
+        *mattered(trained, data, split),
     ]
 
 
@@ -149,44 +149,17 @@ def measure_faithfulness(trained: Classifier, data: ClassifyData, split: str) ->
     )
 
 
-def faithfulness_sections(trained: Classifier, data: ClassifyData, split: str) -> list[Section]:
+def mattered(trained: Classifier, data: ClassifyData, split: str) -> list[Section]:
+    """Whether what was read of images mattered."""
     found = measure_faithfulness(trained, data, split)
-    items = [
-        {"name": f"gain of {name} over random", "unit": "%", **interval._asdict()}
-        for name, interval in found.gain.items()
-    ]
     about = f"Measured on {found.images} images of {split}; above 0 is better than random."
-    charts: list[Section] = [
-        {
-            "view": "lines",
-            "title": title,
-            "words": words,
-            "data": {
-                "x": {"name": f"patches {verb}", "values": shares_of(found), "unit": "%"},
-                "y": {"name": "probability of the answer", "unit": "%"},
-                "series": [
-                    {"name": name, "values": getattr(curves, kind).tolist()}
-                    for name, curves in found.curves.items()
-                ],
-            },
-        }
-        for title, kind, verb, words in (
-            ("Deletion", "deletion", "deleted", "Lower is better: what was read is missed."),
-            ("Insertion", "insertion", "shown", "Higher is better: what was read suffices."),
-        )
-    ]
-    head: Section = {
-        "view": "figures",
-        "title": "Is what was read what mattered?",
-        "words": f"{about} {FAITHFUL_WORDS}",
-        "data": {"items": items},
-    }
-    return [head, *charts]
-
-
-def shares_of(found: Faithfulness) -> list[float]:
-    shares: list[float] = next(iter(found.curves.values())).shares.tolist()
-    return shares
+    return faithfulness_sections(
+        found,
+        "Is what was read what mattered?",
+        f"{about} {FAITHFUL_WORDS}",
+        parts="patches",
+        verb="shown",
+    )
 
 
 def look(
@@ -204,7 +177,7 @@ def look(
         }
     ]
     try:
-        sections += faithfulness_sections(trained, data(), "validation")
+        sections += mattered(trained, data(), "validation")
     except UserError as gone:  # the data may be on another machine
         sections[0]["words"] += f" Faithfulness was not measured: {gone}."
     document: Document = {

@@ -161,7 +161,7 @@ def measure(config: PretrainConfig, data: PretrainData, device: torch.device) ->
                 right[question], losses[question] = float(rightly.mean()), float(loss.mean())
             figures[f"{name}.accuracy"] = float(np.mean(list(right.values())))
             figures[f"{name}.loss"] = losses.get(MASKED, float(np.mean(list(losses.values()))))
-            figures |= {f"{name}.{question}": value for question, value in right.items()}
+            figures |= {f"{name}.{question} accuracy": value for question, value in right.items()}
         return figures
 
     return of

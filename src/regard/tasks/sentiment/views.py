@@ -15,7 +15,12 @@ from regard.look.word_faithfulness import WordFaithfulness, word_faithfulness
 from regard.look.word_figure import word_figure
 from regard.look.word_maps import METHODS, Token, WordMaps, reader, word_maps, words_item
 from regard.model.text_classifier import TextClassifier
-from regard.tasks.assessed import class_sections, figures_section, item
+from regard.tasks.assessed import (
+    class_sections,
+    faithfulness_sections,
+    figures_section,
+    item,
+)
 from regard.tasks.sentiment.answers import Asked, from_split
 from regard.tasks.sentiment.data import SentimentData, part_of
 from regard.tasks.sentiment.judging import Judgement, Reader, answers_on
@@ -69,7 +74,7 @@ def views(trained: Reader, data: SentimentData, split: str, judged: Judgement) -
             sections.append(
                 {"view": "words", "title": title, "words": WORDS_WORDS, "data": {"items": shown}}
             )
-    return [*sections, *faithfulness_sections(trained, data, split)]
+    return [*sections, *mattered(trained, data, split)]
 
 
 def items_of(trained: Reader, asked: Sequence[Asked]) -> list[dict[str, Any]]:
@@ -147,39 +152,19 @@ def tokens_of(text: Spelt) -> list[Token]:
     return list(zip(text.tokens, text.segments, strict=True))
 
 
-def faithfulness_sections(trained: Reader, data: SentimentData, split: str) -> list[Section]:
+def mattered(trained: Reader, data: SentimentData, split: str) -> list[Section]:
+    """Whether the words that carried answers mattered; nothing where no text has two words."""
     found = measure_faithfulness(trained, data, split)
     if found is None:
         return []
-    items = [item(f"gain of {name} over random", interval) for name, interval in found.gain.items()]
     about = f"Measured on {found.texts} texts of {split}; above 0 is better than random."
-    shares = next(iter(found.curves.values())).shares.tolist()
-    charts: list[Section] = [
-        {
-            "view": "lines",
-            "title": title,
-            "words": words,
-            "data": {
-                "x": {"name": f"words {verb}", "values": shares, "unit": "%"},
-                "y": {"name": "probability of the answer", "unit": "%"},
-                "series": [
-                    {"name": name, "values": getattr(curves, kind).tolist()}
-                    for name, curves in found.curves.items()
-                ],
-            },
-        }
-        for title, kind, verb, words in (
-            ("Deletion", "deletion", "deleted", "Lower is better: what carried it is missed."),
-            ("Insertion", "insertion", "put back", "Higher is better: what carried it suffices."),
-        )
-    ]
-    head: Section = {
-        "view": "figures",
-        "title": "Are these the words that mattered?",
-        "words": f"{about} {FAITHFUL_WORDS}",
-        "data": {"items": items},
-    }
-    return [head, *charts]
+    return faithfulness_sections(
+        found,
+        "Are these the words that mattered?",
+        f"{about} {FAITHFUL_WORDS}",
+        parts="words",
+        verb="put back",
+    )
 
 
 def look(trained: Reader, texts: Sequence[Asked], data: Callable[[], SentimentData]) -> Looked:
@@ -196,7 +181,7 @@ def look(trained: Reader, texts: Sequence[Asked], data: Callable[[], SentimentDa
         }
     ]
     try:
-        sections += faithfulness_sections(trained, data(), "validation")
+        sections += mattered(trained, data(), "validation")
     except UserError as gone:  # the data may be on another machine
         sections[0]["words"] += f" Faithfulness was not measured: {gone}."
     document: Document = {
