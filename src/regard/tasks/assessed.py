@@ -47,7 +47,9 @@ def item(name: str, interval: Interval, unit: str = "%") -> dict[str, Any]:
     return {"name": name, "unit": unit, **interval._asdict()}
 
 
-def class_sections(judged: Assessment, classes: tuple[str, ...], thing: str) -> list[Section]:
+def class_sections(
+    judged: Assessment, classes: tuple[str, ...], thing: str, items: str
+) -> list[Section]:
     """Where it was wrong, class by class, and whether it knows: `thing` is what has a class."""
     values = judged.to_values()
     return [
@@ -62,6 +64,7 @@ def class_sections(judged: Assessment, classes: tuple[str, ...], thing: str) -> 
             "title": "By class",
             "words": "The share of each class that is recognised, with its bootstrap interval.",
             "data": {
+                "items": items.capitalize(),
                 "rows": [
                     {
                         "name": row["name"],
@@ -72,7 +75,7 @@ def class_sections(judged: Assessment, classes: tuple[str, ...], thing: str) -> 
                     }
                     for row in values["per_class"]
                     if row["accuracy"] is not None
-                ]
+                ],
             },
         },
         {

@@ -69,7 +69,7 @@ def views(trained: Classifier, data: ClassifyData, split: str, judged: Assessmen
     """The sections of a report that only a classifier has."""
     return [
         figures_section(judged, split, "images"),
-        *class_sections(judged, trained.facts.classes, "an image"),
+        *class_sections(judged, trained.facts.classes, "an image", "images"),
         mistakes_section(trained, data, split),
         *mattered(trained, data, split),
     ]

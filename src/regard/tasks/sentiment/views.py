@@ -67,7 +67,7 @@ def views(trained: Reader, data: SentimentData, split: str, judged: Judgement) -
     wrong = mistakes(answers, MISTAKES)
     right = np.flatnonzero(answers.right)
     right = right[np.linspace(0, len(right) - 1, min(SAMPLES, len(right))).astype(int)]
-    sections = [first, *class_sections(assessment, trained.facts.classes, "a text")]
+    sections = [first, *class_sections(assessment, trained.facts.classes, "a text", items)]
     for title, rows in (("Most confident mistakes", wrong), ("Some that were right", right)):
         asked = [from_split(trained.facts, data, split, int(row)) for row in rows]
         if shown := items_of(trained, asked):

@@ -4,7 +4,7 @@ const FOLDED = 40;
 
 export function render(
   element,
-  { rows = [] },
+  { rows = [], items = "Images" },
   { html, svg, empty, format, ticks, choice, unfolding },
 ) {
   if (!rows.length) return element.append(empty("There are no classes to compare."));
@@ -34,7 +34,7 @@ export function render(
           "tr",
           {},
           html("th", { scope: "col" }, "Class"),
-          html("th", { scope: "col", class: "number" }, "Images"),
+          html("th", { scope: "col", class: "number" }, items),
           html("th", { scope: "col", class: "axis" }, axis()),
           html("th", { scope: "col", class: "number" }, "Accuracy"),
         ),
