@@ -211,7 +211,7 @@ class TextClassifierConfig(BertConfig):
     """Classes to tell apart."""
     pool: Literal["first", "mean", "max"] = "mean"
     """Read the answer off the first word, or off the mean or the greatest of all words."""
-    head_dropout: float = 0.1
+    head_dropout: float = 0.0
     """Share of the pooled numbers dropped in training."""
 
     def __post_init__(self) -> None:
