@@ -22,6 +22,7 @@ from regard.tasks.caption.judging import CaptionWriter, Judgement, captioner
 from regard.tasks.caption.learning import truths
 from regard.tasks.caption.writing import maps_of, words_shown
 from regard.tasks.pictures import Picture
+from regard.tasks.several import expect_one, few_names
 from regard.tasks.task import Looked
 
 SHOWN = 12  # of the best, and of the worst
@@ -186,8 +187,7 @@ def look(
         raise UserError("there is no image to look at")
     document: Document = {
         "title": "Where it looked, word by word",
-        "subtitle": ", ".join(picture.name for picture in pictures[:3])
-        + ("" if len(pictures) <= 3 else f" and {len(pictures) - 3} more"),
+        "subtitle": few_names([picture.name for picture in pictures]),
         "sections": [
             {
                 "view": "captions",
@@ -199,11 +199,7 @@ def look(
     }
 
     def draw(path: Path) -> None:
-        if len(pictures) > 1:
-            raise UserError(
-                f"{path} holds one image, and {len(pictures)} were given; "
-                "name one, or write them all to an .html"
-            )
+        expect_one(path, len(pictures), "image")
         seen = seen_of(trained, pictures)
         texts = written(trained, seen)
         (maps,) = maps_of(captioner(trained), seen, texts, trained.config, trained.facts)

@@ -26,6 +26,7 @@ from regard.tasks.classify.learning import scorer
 from regard.tasks.pictures import Picture
 from regard.tasks.pixels import shared
 from regard.tasks.session import parameters
+from regard.tasks.several import expect_one, few_names
 from regard.tasks.task import Looked
 
 MISTAKES = 24  # shown in a report
@@ -182,17 +183,12 @@ def look(
         sections[0]["words"] += f" Faithfulness was not measured: {gone}."
     document: Document = {
         "title": "Where it looked",
-        "subtitle": ", ".join(picture.name for picture in pictures[:3])
-        + ("" if len(pictures) <= 3 else f" and {len(pictures) - 3} more"),
+        "subtitle": few_names([picture.name for picture in pictures]),
         "sections": sections,
     }
 
     def draw(path: Path) -> None:
-        if len(pictures) > 1:
-            raise UserError(
-                f"{path} holds one image, and {len(pictures)} were given; "
-                "name one, or write them all to an .html"
-            )
+        expect_one(path, len(pictures), "image")
         maps, (answer,) = maps_of(trained, pictures), predict(trained, pictures)
         image = pictures[0].shown()
         attention_figure(

@@ -18,6 +18,7 @@ from regard.model.gpt import GPT
 from regard.tasks.language.answers import Prompt, predict, window, windows_in
 from regard.tasks.language.data import LanguageData, part_of
 from regard.tasks.language.judging import Judgement, Speaker
+from regard.tasks.several import expect_one
 from regard.tasks.task import Looked
 
 SAMPLES = 3  # texts that a report has the model write
@@ -95,11 +96,7 @@ def look(trained: Speaker, prompts: Sequence[Prompt], data: Callable[[], Languag
     }
 
     def draw(path: Path) -> None:
-        if len(prompts) > 1:
-            raise UserError(
-                f"{path} holds one text, and {len(prompts)} were given; "
-                "name one, or write them all to an .html"
-            )
+        expect_one(path, len(prompts), "text")
         shown, maps = mapped(trained, prompts[0])
         text_figure(shown, None, maps, path, caption=prompts[0].name)
 

@@ -17,6 +17,7 @@ from regard.tasks.pretrain.answers import Asked, from_row, pieces, predict, read
 from regard.tasks.pretrain.data import MASKED, PretrainData
 from regard.tasks.pretrain.judging import Judgement, Reader, reader
 from regard.tasks.pretrain.questions import text_of
+from regard.tasks.several import expect_one, few_names
 from regard.tasks.task import Looked
 
 SAMPLES = 4  # texts of a report whose maps are shown
@@ -139,17 +140,12 @@ def look(trained: Reader, asked: Sequence[Asked], data: Callable[[], PretrainDat
         raise UserError("there is no text to look at")
     document: Document = {
         "title": "Where it looked, token by token",
-        "subtitle": ", ".join(each.name[:60] for each in asked[:3])
-        + ("" if len(asked) <= 3 else f" and {len(asked) - 3} more"),
+        "subtitle": few_names([each.name for each in asked]),
         "sections": [reading_section(trained, asked)],
     }
 
     def draw(path: Path) -> None:
-        if len(asked) > 1:
-            raise UserError(
-                f"{path} holds one text, and {len(asked)} were given; "
-                "name one, or write them all to an .html"
-            )
+        expect_one(path, len(asked), "text")
         tokens, maps = mapped(trained, asked[0])
         text_figure(tokens, tokens, maps, path, title=asked[0].text, caption=DRAWN)
 

@@ -26,6 +26,7 @@ from regard.tasks.sentiment.data import SentimentData, part_of
 from regard.tasks.sentiment.judging import Judgement, Reader, answers_on
 from regard.tasks.sentiment.words import Spelt, spelt
 from regard.tasks.session import parameters
+from regard.tasks.several import expect_one, few_names
 from regard.tasks.task import Looked
 
 MISTAKES = 12  # shown in a report
@@ -186,17 +187,12 @@ def look(trained: Reader, texts: Sequence[Asked], data: Callable[[], SentimentDa
         sections[0]["words"] += f" Faithfulness was not measured: {gone}."
     document: Document = {
         "title": "Which words carried the answer",
-        "subtitle": ", ".join(name_of(each)[:60] for each in texts[:3])
-        + ("" if len(texts) <= 3 else f" and {len(texts) - 3} more"),
+        "subtitle": few_names([name_of(each) for each in texts]),
         "sections": sections,
     }
 
     def draw(path: Path) -> None:
-        if len(texts) > 1:
-            raise UserError(
-                f"{path} holds one text, and {len(texts)} were given; "
-                "name one, or write them all to an .html"
-            )
+        expect_one(path, len(texts), "text")
         text = spelt_of(trained, texts[0])
         maps = maps_of(trained, text)
         answer = trained.facts.classes[maps.answer]

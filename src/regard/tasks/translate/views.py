@@ -16,6 +16,7 @@ from regard.evaluate.translation import best, worst
 from regard.look.document import Document, Section
 from regard.look.text_figure import text_figure
 from regard.look.text_maps import alignment_maps, reading_item
+from regard.tasks.several import expect_one, few_names
 from regard.tasks.task import Looked
 from regard.tasks.translate.answers import Sentence, from_split
 from regard.tasks.translate.data import Facts, TranslateData, part_of
@@ -133,8 +134,7 @@ def look(
         raise UserError("there is no sentence to look at")
     document: Document = {
         "title": "Where it looked, token by token",
-        "subtitle": ", ".join(each.name[:60] for each in asked[:3])
-        + ("" if len(asked) <= 3 else f" and {len(asked) - 3} more"),
+        "subtitle": few_names([each.name for each in asked]),
         "sections": [
             {
                 "view": "reading",
@@ -146,11 +146,7 @@ def look(
     }
 
     def draw(path: Path) -> None:
-        if len(asked) > 1:
-            raise UserError(
-                f"{path} holds one sentence, and {len(asked)} were given; "
-                "name one, or write them all to an .html"
-            )
+        expect_one(path, len(asked), "sentence")
         (said,) = translate(trained, [asked[0].tokens])
         text_figure(
             *mapped(trained, asked[0], said),
