@@ -3,9 +3,10 @@
     python -m regard.tasks.pretrain.ablation --seeds 3 --workers 4 --record ablation.json
 
 For every choice of questions and every seed: pretrain by the recipe of the corpus, measure each
-question on test, and fine-tune the reader on 1,000 labels of SST-2 and on SICK, each measured on
-test once. Beside them stand the best small model from scratch, and the same model untrained. Runs
-are worked on side by side, one process each; on one GPU they share it.
+question on test, and fine-tune the reader on 1,000 labels of SST-2, several times with labels drawn
+anew, and on SICK. Beside them stand the best small model from scratch, with the same labels, and
+the same model untrained. Runs are worked on side by side, one process each; on one GPU they share
+it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 import tyro
 from rich.console import Console
 from rich.table import Table
+from scipy.special import stdtrit
 
 from regard.config import change
 from regard.machine import machine
@@ -48,7 +50,6 @@ CHOICES: Mapping[str, tuple[str, ...] | None] = {
 }
 UNTRAINED = "untrained"  # the same model with its first weights
 TUNED = {"sst2": "sst2-few", "sick": "sick"}  # what is fine-tuned on, by which recipe
-STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # by how many seeds: of a 95% interval
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Ablation:
     """What is read."""
     seeds: int = 3
     """Runs of each choice."""
+    draws: int = 3
+    """How often labels of SST-2 are drawn for each run; the mean of them counts."""
     workers: int = 1
     """Runs at a time."""
     device: str = "auto"
@@ -110,6 +113,7 @@ def in_process(how: Ablation, choice: str, seed: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "regard.tasks.pretrain.ablation", "--data", how.data]
         words += ["--device", how.device, "--one", json.dumps([choice, seed])]
+        words += ["--draws", str(how.draws)]
         words += ["--runs", str(how.runs or folder)]
         words += [] if how.epochs is None else ["--epochs", str(how.epochs)]
         ran = subprocess.run(words, capture_output=True, text=True)
@@ -143,10 +147,15 @@ def worked(how: Ablation, choice: str, seed: int) -> list[dict[str, Any]]:
         rows[name] = {"choice": name, "seed": seed, **(pretrained if name == choice else {})}
         for data, recipe in TUNED.items():
             chosen = f"{recipe}-scratch" if asked is None and data == "sst2" else recipe
-            tuned = trained(how, "sentiment", chosen, seed, start)
-            rows[name][data] = tuned.evaluate("test").to_values()["accuracy"]["value"]
-            best = max(line["validation.accuracy"] for line in tuned.metrics)
-            rows[name][f"{data} validation"] = best
+            draws = how.draws if data == "sst2" else 1
+            tuned = [
+                trained(how, "sentiment", chosen, seed * draws + draw, start)
+                for draw in range(draws)
+            ]
+            each = [run.evaluate("test").to_values()["accuracy"]["value"] for run in tuned]
+            best = [max(line["validation.accuracy"] for line in run.metrics) for run in tuned]
+            rows[name] |= {data: mean(each), f"{data} validation": mean(best)}
+            rows[name] |= {f"{data} each": each} if draws > 1 else {}
     return list(rows.values())
 
 
@@ -187,7 +196,7 @@ def interval(values: Sequence[float]) -> dict[str, float]:
     if n < 2:
         return {"value": middle, "low": -math.inf, "high": math.inf}
     spread = math.sqrt(sum((value - middle) ** 2 for value in values) / (n - 1))
-    half = STUDENT.get(n, 2.6) * spread / math.sqrt(n)
+    half = float(stdtrit(n - 1, 0.975)) * spread / math.sqrt(n)
     return {"value": middle, "low": middle - half, "high": middle + half}
 
 
@@ -217,7 +226,7 @@ def drawn(lines: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def command(how: Ablation) -> str:
-    said = f"python -m regard.tasks.pretrain.ablation --seeds {how.seeds} --workers {how.workers}"
+    said = f"python -m regard.tasks.pretrain.ablation --seeds {how.seeds} --draws {how.draws}"
     return said + (f" --epochs {how.epochs}" if how.epochs else "")
 
 
