@@ -763,3 +763,16 @@ def test_some_of_several_pairs_keep_their_second_texts():
     pairs = Labelled(("a", "b", "c"), (0, 1, 2), ("d", "e", "f"))
     assert pairs.only([2, 0]).whole() == [("c", "f"), ("a", "d")]
     assert pairs.only(()).seconds == () and Labelled(("a",), (0,)).only([0]).whole() == [("a",)]
+
+
+def test_a_known_set_is_read_again_only_when_it_was_written_again(tmp_path: Path) -> None:
+    folder = tmp_path / "SST-2"
+    folder.mkdir()
+    rows = "".join(f"a text of {number} words\t{number % 2}\n" for number in range(60))
+    for name in ("train.tsv", "dev.tsv"):
+        (folder / name).write_text("sentence\tlabel\n" + rows)
+    first = read_labelled(folder)
+    assert read_labelled(folder) is first
+    (folder / "dev.tsv").write_text("sentence\tlabel\nanother text\t1\n")
+    again = read_labelled(folder)
+    assert again["test"].texts == ("another text",) and first["test"].texts != again["test"].texts

@@ -16,7 +16,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from regard.data.catalogue import resolve
@@ -186,12 +186,27 @@ def read_named(name: str, path: Path | None, skip_bad: bool) -> LabelledSet:
         from regard.data.embedded.reviews import reviews
 
         return reviews()
+    return read_known(name, path, skip_bad, stamps(path))
+
+
+@lru_cache(maxsize=2)  # several runs of one process often read the same, and that takes seconds
+def read_known(
+    name: str, path: Path, skip_bad: bool, written: tuple[tuple[str, int, int], ...]
+) -> LabelledSet:
+    """The texts of a name as files hold them that were `written` just so."""
     named = LABELLED[name]
     held = with_phrases if name == "sst2" else a_tenth
     found = from_reads(path, READERS[name](path), skip_bad, held)
     return replace(
         found, name=name, classes=named.classes, licence=named.licence, origin=named.source
     )
+
+
+def stamps(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """What tells whether a file, or one of a folder's, was written again: its time and size."""
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    facts = ((file.name, file.stat()) for file in files)
+    return tuple((name, fact.st_mtime_ns, fact.st_size) for name, fact in facts)
 
 
 # Files and folders
