@@ -27,10 +27,11 @@ from regard.attention import (
     attend_fused,
     blocks,
     causal,
-    kernels,
     relative_bias,
     rotary,
+    sdpa,
     sinks,
+    sparse,
     window,
 )
 from regard.attention.call import Call
@@ -144,11 +145,11 @@ def check_nowhere_is_never_read() -> None:
 def check_every_fast_path_reads_what_the_plain_one_reads() -> None:
     c = case()
     for path, mask, n in [
-        (kernels.whole, None, 5),
-        (kernels.causal_square, causal, 7),
-        (kernels.causal_tail, causal, 5),
-        (kernels.dense, causal & window(3), 5),
-        (kernels.dense, ~causal, 5),
+        (sdpa.whole, None, 5),
+        (sdpa.causal_square, causal, 7),
+        (sdpa.causal_tail, causal, 5),
+        (sdpa.dense, causal & window(3), 5),
+        (sdpa.dense, ~causal, 5),
     ]:
         c = case(n, 7)
         call = Call.check(c.q, c.k, c.v, mask, c.q_pos, c.k_pos)
@@ -159,7 +160,7 @@ def check_every_fast_path_reads_what_the_plain_one_reads() -> None:
         where = {"mask": mask, "q_pos": range(200, 700), "k_pos": range(700)}
         call = Call.check(q, k, v, **where)
         wanted = attend(q, k, v, **where).read
-        torch.testing.assert_close(kernels.tiled(call), wanted, **EXACT)
+        torch.testing.assert_close(sparse.tiled(call), wanted, **EXACT)
 
 
 def check_chunks_read_what_one_pass_reads() -> None:

@@ -55,12 +55,18 @@ NAMED: dict[str, st.SearchStrategy[Mask]] = {
     "dilated": st.builds(MASKS["dilated"], _whole(1, 4), _whole(1, 4)),
     "strided": st.builds(MASKS["strided"], _whole(1, 5)),
     "blocks": st.builds(MASKS["blocks"], _whole(1, 6)),
+    "summary": st.integers(1, 6).flatmap(
+        lambda size: st.builds(MASKS["summary"], st.just(size), _whole(1, size))
+    ),
     "sinks": st.builds(MASKS["sinks"], _whole(0, 4)),
     "prefix": st.builds(MASKS["prefix"], _whole(0, 6)),
     "everywhere": st.builds(MASKS["everywhere"], _whole(0, 4)),
     "random_keys": st.builds(MASKS["random_keys"], _whole(1, 3), _whole(3, 14), _whole(0, 3)),
     "neighbourhood": st.builds(MASKS["neighbourhood"], _whole(0, 2), GRIDS),
     "axial": st.builds(MASKS["axial"], GRIDS),
+    "windows": st.integers(1, 4).flatmap(
+        lambda size: st.builds(MASKS["windows"], st.just(size), GRIDS, _whole(0, size - 1))
+    ),
 }
 
 

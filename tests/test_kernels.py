@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from regard.attention import attend, attend_fused, causal, explain, kernels, sinks, window
+from regard.attention import attend, attend_fused, causal, explain, sdpa, sinks, sparse, window
 
 SWITCHES = ("cudnn", "flash", "mem_efficient", "math")
 
@@ -19,7 +19,7 @@ def test_switches_are_turned_for_one_call_and_go_back_exactly(cudnn):
     before = switches()
     torch.backends.cuda.enable_mem_efficient_sdp(False)  # somebody's own choice
     try:
-        with pytest.raises(ZeroDivisionError), kernels._only(cudnn=cudnn):
+        with pytest.raises(ZeroDivisionError), sdpa._only(cudnn=cudnn):
             inside = switches()
             raise ZeroDivisionError
         assert inside["cudnn"] is cudnn
@@ -35,7 +35,7 @@ def test_threads_that_switch_at_once_leave_nothing_switched():
 
     def work(cudnn: bool) -> None:
         for _ in range(200):
-            with kernels._only(cudnn=cudnn):
+            with sdpa._only(cudnn=cudnn):
                 assert switches()["cudnn"] is cudnn
 
     threads = [threading.Thread(target=work, args=(bool(i % 2),)) for i in range(4)]
@@ -58,13 +58,13 @@ def test_the_chooser_never_reads_a_tensor():
 @pytest.mark.parametrize("mask", [causal & window(40), causal & (window(40) | sinks(3)), window(9)])
 def test_a_long_masked_call_on_a_cpu_never_holds_the_whole_mask(mask, monkeypatch):
     largest = []
-    original = kernels.written
+    original = sparse.written
 
     def spy(mask, q_pos, k_pos, device):
         largest.append(len(q_pos) * len(k_pos))
         return original(mask, q_pos, k_pos, device)
 
-    monkeypatch.setattr(kernels, "written", spy)
+    monkeypatch.setattr(sparse, "written", spy)
     q, k, v = (torch.randn(1, 1, 1500, 8, requires_grad=True) for _ in "qkv")
     fused = attend_fused(q, k, v, mask=mask)
     assert max(largest) <= 128 * 512 < 1500 * 1500 / 30
@@ -125,8 +125,8 @@ for side in (16, 24, 32):
 def test_a_few_queries_of_many_keys_are_read_by_two_products(shape, dtype, monkeypatch):
     b, h, n, m, d = shape
     q, k, v = (torch.randn(b, h, size, d, dtype=dtype) for size in (n, m, m))
-    asked, plain = [], kernels.products
-    monkeypatch.setattr(kernels, "products", lambda *args: asked.append(args) or plain(*args))
+    asked, plain = [], sdpa.products
+    monkeypatch.setattr(sdpa, "products", lambda *args: asked.append(args) or plain(*args))
     assert explain(q, k, v) == "two products, for few queries: nothing is masked"
     read = attend_fused(q, k, v)
     assert len(asked) == 1

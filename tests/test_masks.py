@@ -24,7 +24,9 @@ from regard.attention import (
     random_keys,
     sinks,
     strided,
+    summary,
     window,
+    windows,
 )
 from strategies import GRIDS, NAMED, causal_masks, examples, masks
 
@@ -54,6 +56,13 @@ def crossed(q: int, k: int, grid: tuple[int, int]) -> bool:
     return not (a and b) or a[0] == b[0] or a[1] == b[1]
 
 
+def together(q: int, k: int, size: int, grid: tuple[int, int], shift: int) -> bool:
+    a, b = cell(q, grid), cell(k, grid)
+    if a is None or b is None:
+        return True
+    return [(side - shift) // size for side in a] == [(side - shift) // size for side in b]
+
+
 # The table of the contract once more, in Python's own integers.
 TABLE = [
     (causal, lambda q, k: k <= q),
@@ -72,6 +81,20 @@ TABLE = [
         for r, g in [(0, (3, 5)), (1, (3, 5)), (2, (4, 4)), (1, (17, 1)), (1, (1, 9))]
     ),
     *((axial(g), lambda q, k, g=g: crossed(q, k, g)) for g in [(3, 5), (4, 4), (1, 6), (7, 1)]),
+    *(
+        (windows(w, g, s), lambda q, k, w=w, g=g, s=s: together(q, k, w, g, s))
+        for w, g, s in [
+            (1, (3, 5), 0),
+            (2, (3, 5), 0),
+            (2, (4, 4), 1),
+            (3, (5, 4), 2),
+            (9, (4, 3), 0),
+        ]
+    ),
+    *(
+        (summary(s, c), lambda q, k, s=s, c=c: k % s >= s - c)
+        for s, c in [(1, 1), (4, 1), (5, 2), (6, 6), (40, 3)]
+    ),
 ]
 
 
@@ -564,7 +587,7 @@ def test_seeds_draw_different_keys():
 def test_masks_on_a_grid_move_to_another_and_the_rest_stay(mask, grid):
     moved = mask.at(grid)
     assert moved.at(grid) == moved
-    if "neighbourhood" not in str(mask) and "axial" not in str(mask):
+    if not any(name in str(mask) for name in ("neighbourhood", "axial", "windows")):
         assert moved == mask
 
 
@@ -579,7 +602,7 @@ def test_a_square_grid_may_be_said_by_its_side(monkeypatch):
 
 
 def test_class_tokens_read_and_are_read_freely():
-    for mask in (neighbourhood(0, (2, 3)), axial((2, 3))):
+    for mask in (neighbourhood(0, (2, 3)), axial((2, 3)), windows(1, (2, 3))):
         read = dense(mask, range(8), range(8))
         assert read[6:].all() and read[:, 6:].all() and not read[:6, :6].all()
 

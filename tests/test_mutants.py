@@ -34,7 +34,7 @@ MUTANTS = {
         "core.py", "q.to(wide) * call.beta, k.to(wide)", "q.to(wide) * call.beta**2, k.to(wide)"
     ),
     "a wrong scale in the fast path": Mutant(
-        "kernels.py", "(q, k, v, scale=beta,", "(q, k, v, scale=beta * 2,"
+        "sdpa.py", "(q, k, v, scale=beta,", "(q, k, v, scale=beta * 2,"
     ),
     "an inverted mask in the plain path": Mutant(
         "core.py",
@@ -42,10 +42,10 @@ MUTANTS = {
         "scores = scores.masked_fill(allowed, -torch.inf)",
     ),
     "an inverted mask in the fast path": Mutant(
-        "kernels.py", "readable = allowed | blind", "readable = ~allowed | blind"
+        "sdpa.py", "readable = allowed | blind", "readable = ~allowed | blind"
     ),
     "an inverted mask beside a bias": Mutant(
-        "kernels.py",
+        "sdpa.py",
         "bias.masked_fill(~allowed, -torch.inf)",
         "bias.masked_fill(allowed, -torch.inf)",
     ),
@@ -59,14 +59,14 @@ MUTANTS = {
         "core.py", "scores.masked_fill(~allowed, -torch.inf)", "scores.masked_fill(~allowed, -1e9)"
     ),
     "a finite fill in the fast path": Mutant(
-        "kernels.py",
+        "sdpa.py",
         "bias.masked_fill(~allowed, -torch.inf)",
         "bias.masked_fill(~allowed, -1e9)",
     ),
     "queries behind a cache masked from 0": Mutant(
         "heads.py",
-        "mask=mask, q_pos=positions, k_pos=k_pos, bias=bias",
-        "mask=mask, q_pos=range(x.shape[-2]), k_pos=k_pos, bias=bias",
+        "mask=mask, q_pos=positions, bias=bias",
+        "mask=mask, q_pos=range(x.shape[-2]), bias=bias",
     ),
     "queries behind a cache turned from 0": Mutant(
         "heads.py",
@@ -74,7 +74,9 @@ MUTANTS = {
         "q, k = place.turn(q, k, range(x.shape[-2]), range(source.shape[-2]))",
     ),
     "queries behind a cache biased from 0": Mutant(
-        "heads.py", "place.bias(positions, k_pos)", "place.bias(range(x.shape[-2]), k_pos)"
+        "heads.py",
+        "place.bias(positions, kept.positions)",
+        "place.bias(range(x.shape[-2]), kept.positions)",
     ),
     "causal from the top left behind a cache": Mutant(
         "kernels.py",
@@ -82,7 +84,7 @@ MUTANTS = {
         "if q_pos.stop == k_pos.stop:",
     ),
     "the causal flag for the tail of the keys": Mutant(
-        "kernels.py",
+        "sdpa.py",
         "return _sdpa(call.q, call.k, call.v, call.beta, attn_mask=corner)",
         "return _sdpa(call.q, call.k, call.v, call.beta, is_causal=True)",
     ),
@@ -105,7 +107,7 @@ MUTANTS = {
         "core.py", ".softmax(-1).masked_fill(blind, 0.0)", ".softmax(-1)"
     ),
     "blind rows left as they are by the fast path": Mutant(
-        "kernels.py", "return read.masked_fill(blind, 0.0)", "return read"
+        "sdpa.py", "return read.masked_fill(blind, 0.0)", "return read"
     ),
     "nowhere read by an inverted mask": Mutant("algebra.py", "read & (k >= 0)", "read & (k >= -1)"),
     "nowhere reads": Mutant("algebra.py", "read & (q >= 0)", "read & (q >= -1)"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import grad
 
-from regard.attention import Mask, MultiHead, attend, attend_fused, causal, kernels, rotary, window
+from regard.attention import Mask, MultiHead, attend, attend_fused, causal, rotary, sparse, window
 from regard.attention.call import Call
 from regard.model import StackConfig, stack
 from strategies import PLACES, examples, masks
@@ -251,10 +251,10 @@ def test_the_fast_path_agrees_with_the_plain_one(call):
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Tiles of four tokens, so that short sequences have many of them."""
-    monkeypatch.setattr(kernels, "TILE", 4)
-    kernels._strips.cache_clear()
+    monkeypatch.setattr(sparse, "TILE", 4)
+    sparse._strips.cache_clear()
     yield
-    kernels._strips.cache_clear()
+    sparse._strips.cache_clear()
 
 
 @pytest.mark.usefixtures("small_tiles")
@@ -265,7 +265,7 @@ def test_the_tiled_path_agrees_with_the_plain_one():
         tensors = qkv(n, m)
         where = range(q_start, q_start + n), range(k_start, k_start + m)
         plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).read
-        fast = kernels.tiled(Call.check(*tensors, mask, *where))
+        fast = sparse.tiled(Call.check(*tensors, mask, *where))
         torch.testing.assert_close(fast, plain, **EXACT)
         towards = randn(*plain.shape)
         wanted = grad((plain * towards).sum(), tensors, materialize_grads=True)

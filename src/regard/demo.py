@@ -34,6 +34,8 @@ MASKS = {  # in words → the expression
     "drawn by lot": "random_keys(4, 25, 0)",
     "near on a grid": "neighbourhood(1, (4, 6))",
     "same row or column": "axial((4, 6))",
+    "same window of a grid": "windows(2, (4, 6), 0)",
+    "the last of each block": "summary(5, 1)",
     "only what is later": "~causal",
     "streaming": "causal & (window(4) | sinks(2))",
     "sparse transformer": "causal & (window(5) | strided(5))",

@@ -3,8 +3,19 @@
 from regard.attention.algebra import Cover, Mask
 from regard.attention.cache import Kept, KVCache
 from regard.attention.call import Call
+from regard.attention.channel import attend_channels
 from regard.attention.core import Attended, attend, attend_fused, explain
+from regard.attention.features import (
+    Elu,
+    FeatureMap,
+    Learned,
+    RandomFeatures,
+    Relu,
+    Taylor,
+)
 from regard.attention.heads import MultiHead
+from regard.attention.linear import Linear
+from regard.attention.linear_state import LinearState
 from regard.attention.masks import (
     MASKS,
     axial,
@@ -17,7 +28,17 @@ from regard.attention.masks import (
     random_keys,
     sinks,
     strided,
+    summary,
     window,
+    windows,
+)
+from regard.attention.named import ATTENTIONS, FEATURES, make_attention
+from regard.attention.patterns import (
+    PATTERNS,
+    bigbird,
+    longformer,
+    sparse_transformer,
+    sparse_transformer_fixed,
 )
 from regard.attention.positions import (
     Place,
@@ -30,45 +51,67 @@ from regard.attention.positions import (
     sinusoidal,
     sinusoidal_2d,
 )
+from regard.attention.reach import layers_to_reach, reached
 from regard.attention.trace import trace_shapes
 from regard.attention.watch import Seen, Watching, watch
 from regard.attention.where import Positions
 
 __all__ = [
+    "ATTENTIONS",
+    "FEATURES",
     "MASKS",
+    "PATTERNS",
     "Attended",
     "Call",
     "Cover",
+    "Elu",
+    "FeatureMap",
     "KVCache",
     "Kept",
+    "Learned",
+    "Linear",
+    "LinearState",
     "Mask",
     "MultiHead",
     "Place",
     "Positions",
+    "RandomFeatures",
+    "Relu",
     "Seen",
+    "Taylor",
     "Watching",
     "alibi",
     "attend",
+    "attend_channels",
     "attend_fused",
     "axial",
+    "bigbird",
     "blocks",
     "causal",
     "dilated",
     "everywhere",
     "explain",
+    "layers_to_reach",
     "learned",
     "learned_2d",
+    "longformer",
+    "make_attention",
     "neighbourhood",
     "prefix",
     "random_keys",
+    "reached",
     "relative_bias",
     "rotary",
     "rotary_2d",
     "sinks",
     "sinusoidal",
     "sinusoidal_2d",
+    "sparse_transformer",
+    "sparse_transformer_fixed",
     "strided",
+    "summary",
     "trace_shapes",
     "watch",
     "window",
+    "windows",
 ]

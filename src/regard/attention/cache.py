@@ -13,7 +13,8 @@ a cache may drop, move or overwrite keys freely. Unfilled slots are at −1, whi
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -29,6 +30,56 @@ class Kept(NamedTuple):
     k: Float[Tensor, "*b g m d"]
     v: Float[Tensor, "*b g m e"]
     positions: Positions
+
+    def read(self, attention: Callable[..., Any], q: Tensor, **options: Any) -> Any:
+        """What an attention lets queries read of it."""
+        return attention(q, self.k, self.v, k_pos=self.positions, **options)
+
+    def seen(self) -> tuple[Tensor, Tensor]:
+        """The keys and values themselves, for whoever watches."""
+        return self.k, self.v
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """What may be read: keys and values, or what an attention made of them."""
+
+    @property
+    def positions(self) -> Positions:
+        """Where the keys are."""
+
+    def seen(self) -> tuple[Tensor, Tensor]:
+        """The keys and values themselves, for whoever watches."""
+
+    def read(self, attention: Callable[..., Any], q: Tensor, **options: Any) -> Any:
+        """What an attention lets queries read of it."""
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """What a layer keeps of tokens it has seen: a `KVCache`, or an attention's own memory."""
+
+    @property
+    def kept(self) -> Readable | None:
+        """What may be read now."""
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether a later append may change keys and values that were returned before."""
+
+    def append(self, k: Tensor, v: Tensor, positions: Positions) -> Readable:
+        """Add new tokens; return what may be read from now on."""
+
+    def reorder(self, index: Int[Tensor, " b"]) -> None:
+        """Let sequence i of the batch continue what sequence `index[i]` has seen."""
+
+
+def keys_of(memory: Remembers | None) -> Kept | None:
+    """The keys and values in a memory, for those who look into one: only a `KVCache` has them."""
+    kept = None if memory is None else memory.kept
+    if kept is None or isinstance(kept, Kept):
+        return kept
+    raise TypeError(f"{type(memory).__name__} keeps no keys and values to look at")
 
 
 class KVCache:

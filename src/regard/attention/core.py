@@ -1,7 +1,9 @@
 """softmax(β q kᵀ) v: the plain path that says what attention is, and the fast one beside it."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -74,11 +76,15 @@ def explain(
 
 def plain(call: Call) -> Attended:
     """Attention as it is written down, in at least float32, under autocast too."""
-    device = call.q.device.type
-    if not torch.amp.is_autocast_available(device):
+    with narrowing_off(call.q.device):
         return _plain(call)
-    with torch.autocast(device, enabled=False):
-        return _plain(call)
+
+
+def narrowing_off(device: torch.device) -> AbstractContextManager[Any]:
+    """Without autocast, which would round sums to half precision."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
 
 
 def _plain(call: Call) -> Attended:
@@ -114,6 +120,13 @@ def _plain(call: Call) -> Attended:
 
 def plain_in_rows(call: Call, entries: int = 1 << 24) -> Tensor:
     """The plain read a few queries at a time: never more than `entries` weights at once."""
+    return read_in_rows(plain, call, entries)
+
+
+def read_in_rows(
+    plain: Callable[[Call], Attended], call: Call, entries: int = 1 << 24
+) -> Float[Tensor, "... n e"]:
+    """The same of any dense twin."""
     *lead, n, _ = call.q.shape
     step = max(1, entries // max(1, math.prod(lead) * call.k.shape[-2]))
     if n <= step:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.algebra import Mask
-from regard.attention.cache import KVCache
+from regard.attention.cache import Kept, KVCache, Readable, Remembers
 from regard.attention.call import Call, Predicate, check_mask
 from regard.attention.core import Attended, attend_fused
 from regard.attention.positions import Place
@@ -77,7 +77,7 @@ class MultiHead(nn.Module):
         *,
         positions: Positions | None = None,
         context_positions: Positions | None = None,
-        cache: KVCache | None = None,
+        cache: Remembers | None = None,
         place: Place | None = None,
         mask: Mask | Predicate | Tensor | None = None,
     ) -> Float[Tensor, "*b n c"]:
@@ -101,8 +101,8 @@ class MultiHead(nn.Module):
 
         q = self.split(self.to_q(x), self.heads)
         if context is not None and cache is not None and cache.kept is not None:
-            k, v, k_pos = cache.kept
-            q, _ = place.turn(q, k[..., :0, :], positions, range(0))
+            kept = cache.kept
+            q, _ = place.turn(q, q[..., :0, :], positions, range(0))
         else:
             source = x if context is None else context
             said = positions if context is None else context_positions
@@ -110,17 +110,18 @@ class MultiHead(nn.Module):
             k = self.split(self.to_k(source), self.groups)
             v = self.split(self.to_v(source), self.groups)
             q, k = place.turn(q, k, positions, k_pos)
-            if cache is not None:
-                if context is not None:  # it is read at every step: heads side by side, once
-                    k, v = k.contiguous(), v.contiguous()
-                k, v, k_pos = cache.append(k, v, k_pos)
+            if cache is not None and context is not None:
+                k, v = k.contiguous(), v.contiguous()  # read at every step: heads side by side
+            kept = Kept(k, v, k_pos) if cache is None else cache.append(k, v, k_pos)
 
-        bias = place.bias(positions, k_pos)
-        read = self.read(q, k, v, mask=mask, q_pos=positions, k_pos=k_pos, bias=bias)
+        bias = place.bias(positions, kept.positions)
+        read = self.read(kept, q, mask=mask, q_pos=positions, bias=bias)
         if self.observers:
+            k, v = kept.seen()
             if cache is not None and cache.overwrites:
                 k, v = k.clone(), v.clone()
-            call = Call.check(q, k, v, mask, positions, k_pos, bias, self.beta)
+            check = getattr(self.attention, "check", Call.check)
+            call = check(q, k, v, mask, positions, kept.positions, bias, self.beta)
             for observer in self.observers:
                 observer(call, read, context is None)
         return self.to_out(read.transpose(-3, -2).flatten(-2))  # b h n e → b n (h e)
@@ -129,9 +130,26 @@ class MultiHead(nn.Module):
         """A copy of a watched layer is not watched."""
         return {**self.__dict__, "observers": ()}
 
-    def read(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Float[Tensor, "*b h n e"]:
+    def memory(
+        self, *, size: int | None = None, keep: Mask | None = None, context: bool = False
+    ) -> Remembers:
+        """An empty memory of this layer's tokens, or of a context: its attention's own, if any.
+
+        Whoever watches wants to see keys, and a bias is added to the score of each: then, as for
+        every attention without a memory of its own, it is a `KVCache`.
+        """
+        own = getattr(self.attention, "memory", None)
+        if own is not None and not self.observers and type(self.place).bias is Place.bias:
+            memory: Remembers | None = own(None if context else self.mask, self.beta)
+            if memory is not None:
+                return memory
+        return KVCache(size=size, keep=keep)
+
+    def read(
+        self, kept: Readable, q: Float[Tensor, "*b h n d"], **options: Any
+    ) -> Float[Tensor, "*b h n e"]:
         """The read of the attention that was passed in; `attend` brings weights along."""
-        out = self.attention(q, k, v, beta=self.beta, **options)
+        out = kept.read(self.attention, q, beta=self.beta, **options)
         return out.read if isinstance(out, Attended) else out
 
     @staticmethod

@@ -129,6 +129,32 @@ class Blocks(Named):
 
 
 @dataclass(frozen=True, repr=False)
+class Summary(Named):
+    """The last `c` keys of every block of `size`: the columns that stand for their block."""
+
+    size: int
+    c: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.c > self.size:
+            raise ValueError(
+                f"summary: a block of {self.size} has no {self.c} last keys; c is at most its size"
+            )
+
+    def reads(self, q: Any, k: Any) -> Any:
+        return k % self.size >= self.size - self.c
+
+    def cover(self, q: Span, k: Span) -> Cover:
+        size, c = self.size, self.c
+        column = k.last % size
+        # Else the nearest one ends the block before: it must lie in the span too.
+        some = (column >= size - c) | (k.last - column > k.first)
+        same = k.first // size == k.last // size
+        return Cover(some, (same & (k.first % size >= size - c)) | (c == size))
+
+
+@dataclass(frozen=True, repr=False)
 class Sinks(Named):
     """The first `c` keys, for every query."""
 
@@ -305,9 +331,45 @@ class Axial(OnGrid):
         return Cover((q.first <= q.last) & (k.first <= k.last), every)
 
 
-window, dilated, strided, blocks = Window, Dilated, Strided, Blocks
+@dataclass(frozen=True, repr=False)
+class Windows(OnGrid):
+    """Cells of the same `size` × `size` window of the grid.
+
+    Windows begin at row and column `shift`. Those that the border of the grid cuts are smaller,
+    and nothing wraps around: what is left above and before the first whole window, and below and
+    after the last one, are windows of their own.
+    """
+
+    size: int
+    grid: tuple[int, int]
+    shift: int = field(default=0, metadata={"least": 0})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shift >= self.size:
+            raise ValueError(
+                f"windows: a shift of {self.shift} is not under the size of {self.size}; "
+                f"write {self.shift % self.size}, which cuts the grid the same way"
+            )
+
+    def within(self, q_row: Any, q_column: Any, k_row: Any, k_column: Any) -> Any:
+        return (self._at(q_row) == self._at(k_row)) & (self._at(q_column) == self._at(k_column))
+
+    def cover_rows(self, q: Span, k: Span) -> Cover:
+        some, every = Blocks(self.size).cover(self._moved(q), self._moved(k))
+        return Cover(some, every & (self._at(0) == self._at(self.grid[1] - 1)))
+
+    def _at(self, side: Any) -> Any:
+        """Which window a row or a column lies in, −1 before the first whole one."""
+        return (side - self.shift) // self.size
+
+    def _moved(self, rows: Span) -> Span:
+        return Span(rows.first - self.shift, rows.last - self.shift)
+
+
+window, dilated, strided, blocks, summary = Window, Dilated, Strided, Blocks, Summary
 sinks, prefix, everywhere, random_keys = Sinks, Prefix, Everywhere, RandomKeys
-neighbourhood, axial = Neighbourhood, Axial
+neighbourhood, axial, windows = Neighbourhood, Axial, Windows
 
 MASKS: dict[str, Mask | type[Mask]] = {
     "causal": causal,
@@ -315,12 +377,14 @@ MASKS: dict[str, Mask | type[Mask]] = {
     "dilated": dilated,
     "strided": strided,
     "blocks": blocks,
+    "summary": summary,
     "sinks": sinks,
     "prefix": prefix,
     "everywhere": everywhere,
     "random_keys": random_keys,
     "neighbourhood": neighbourhood,
     "axial": axial,
+    "windows": windows,
 }
 
 

@@ -1,20 +1,23 @@
 """The little language that spells masks, read without running anything.
 
-Only the names of MASKS, whole numbers, `&`, `|`, `~` and brackets exist in it.
+Only the names of MASKS and PATTERNS, whole numbers, `&`, `|`, `~` and brackets exist in it. A
+pattern is read as the expression it stands for, and that is what the mask prints.
 """
 
 import ast
+import inspect
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import fields
-from typing import Any, cast
+from typing import Any
 
 from regard.attention.algebra import Mask
 from regard.attention.masks import MASKS
+from regard.attention.patterns import PATTERNS
 from regard.errors import nearest
 
 
 def parse(expression: str) -> Mask:
-    """Read a mask expression; only the names of MASKS, whole numbers, `&`, `|` and `~` exist."""
+    """Read a mask expression: names of masks and patterns, whole numbers, `&`, `|` and `~`."""
     if len(expression) > 1000:
         raise ValueError(f"a mask expression of {len(expression)} characters; 1000 is the limit")
     unreadable = ValueError(
@@ -51,13 +54,11 @@ def _build(node: ast.expr, expression: str) -> Any:
             with suppress(TypeError):
                 if len(named) == len(keywords):  # a word said twice is no error to ast
                     return make(*values, **named)
-            wanted = ", ".join(f.name for f in fields(cast(Any, make)))
             raise ValueError(
-                f"{ast.unparse(node)!r} does not fit {name}({wanted}), whole numbers all"
+                f"{ast.unparse(node)!r} does not fit {name}({_wanted(make)}), whole numbers all"
             )
         case ast.Name(name):
-            wanted = ", ".join(f.name for f in fields(cast(Any, _named(name))))
-            raise ValueError(f"{name} needs its arguments: {name}({wanted})")
+            raise ValueError(f"{name} needs its arguments: {name}({_wanted(_named(name))})")
         case ast.Constant(int(value)) if not isinstance(value, bool):
             return value
         case ast.Tuple([ast.Constant(int(height)), ast.Constant(int(width))]):
@@ -67,7 +68,13 @@ def _build(node: ast.expr, expression: str) -> Any:
     )
 
 
-def _named(name: str) -> Mask | type[Mask]:
-    if name not in MASKS:
-        raise ValueError(f"there is no mask named {name!r}; {nearest(name, MASKS)}")
-    return MASKS[name]
+def _named(name: str) -> Mask | Callable[..., Mask]:
+    known: dict[str, Any] = {**MASKS, **PATTERNS}
+    if name not in known:
+        raise ValueError(f"there is no mask named {name!r}; {nearest(name, known)}")
+    made: Mask | Callable[..., Mask] = known[name]
+    return made
+
+
+def _wanted(make: Any) -> str:
+    return ", ".join(inspect.signature(make).parameters)

@@ -5,14 +5,15 @@
     seen["blocks.4.attention"].weights(rows=[0])
 
 A watched model takes the same fast path as always. Each attention call is kept as references to
-its q, k, v, positions, mask and bias; weights are computed afterwards, for the rows asked.
+its q, k, v, positions, mask and bias; weights are computed afterwards, for the rows asked, by the
+dense twin of the layer's attention: its `plain`, if it has one, or else softmax attention's.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -21,7 +22,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.call import Call
-from regard.attention.core import plain, plain_in_rows
+from regard.attention.channel import ChannelCall
+from regard.attention.core import Attended, plain, read_in_rows
 from regard.attention.heads import MultiHead
 from regard.attention.where import Positions
 
@@ -36,6 +38,7 @@ class Seen:
     call: Call
     read: Float[Tensor, "*b h n e"]
     own: bool  # whether the layer read its own sequence rather than a context
+    plain: Callable[[Call], Attended] = plain  # the dense twin of the layer's attention
 
     def weights(
         self, rows: Sequence[int] | None = None, heads: Sequence[int] | None = None
@@ -49,7 +52,7 @@ class Seen:
                 f"{size:,} entries, more than {LARGEST_MAP:,}: ask for fewer rows or heads"
             )
         with torch.no_grad():
-            return plain(call).weights
+            return self.plain(call).weights
 
     def error(self, rows: Sequence[int] | None = None) -> float:
         """How far the weights of these rows, times v, are from what the layer really read.
@@ -57,7 +60,7 @@ class Seen:
         Relative to the largest entry read: the proof that the map shown is the map used.
         """
         with torch.no_grad():
-            again = plain_in_rows(self._part(rows, None))
+            again = read_in_rows(self.plain, self._part(rows, None))
             read = self.read if rows is None else self.read[..., [int(row) for row in rows], :]
             scale = self.read.abs().amax().clamp(min=torch.finfo(read.dtype).tiny)
             return float((again - read).abs().amax() / scale) if read.numel() else 0.0
@@ -77,8 +80,8 @@ class Seen:
 class Observer:
     """What one layer reports to, while it is watched."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, twin: Callable[[Call], Attended] = plain) -> None:
+        self.name, self.plain = name, twin
         self.calls: list[Seen] = []
         self.compiled: Seen | None = None
 
@@ -92,7 +95,7 @@ class Observer:
             call = replace(call, q_pos=call.q_pos.clone())
         if isinstance(call.k_pos, Tensor):
             call = replace(call, k_pos=call.k_pos.clone())
-        seen = Seen(self.name, call, read, own)
+        seen = Seen(self.name, call, read, own, self.plain)
         if torch.compiler.is_compiling():
             # A list that grows would be compiled anew at every length: the newest call is kept.
             self.compiled = seen
@@ -136,6 +139,11 @@ class Watching(Mapping[str, Seen]):
         for name, seen in self.items():
             if not seen.own:
                 continue  # what another sequence tells is not this one's
+            if isinstance(seen.call, ChannelCall):
+                raise ValueError(
+                    f"rollout follows tokens, and in {name} channels read channels: watch the "
+                    "other layers alone, by name"
+                )
             n, m = seen.call.q.shape[-2], seen.call.k.shape[-2]
             if not _same(seen.call.q_pos, seen.call.k_pos):
                 raise ValueError(
@@ -185,7 +193,10 @@ def watch(model: nn.Module, *names: str) -> Iterator[Watching]:
     if names:
         wanted = {name for pattern in names for name in fnmatch.filter(layers, pattern)}
         layers = {name: layer for name, layer in layers.items() if name in wanted}
-    observers = {name: Observer(name) for name in layers}
+    observers = {
+        name: Observer(name, getattr(layer.attention, "plain", plain))
+        for name, layer in layers.items()
+    }
     try:
         for name, layer in layers.items():
             layer.observers = (*layer.observers, observers[name])

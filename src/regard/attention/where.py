@@ -58,3 +58,12 @@ def contiguous(positions: Tensor, device: torch.device | None = None) -> Positio
         if run.start >= 0 and values == list(run):
             return run
     return positions.to(device)
+
+
+def there(positions: Positions) -> Tensor | None:
+    """Which tokens are anywhere, as (*b 1 n 1), or (n 1); None where all are."""
+    here = somewhere(positions)
+    if here is None:
+        return None
+    here = here[..., None]
+    return here.unsqueeze(-3) if here.ndim > 2 else here

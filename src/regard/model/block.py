@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention import KVCache, Mask, MultiHead, Place, Positions, attend_fused
+from regard.attention import Mask, MultiHead, Place, Positions, make_attention
+from regard.attention.cache import Remembers
 from regard.attention.heads import Attention
 from regard.model.config import StackConfig
 from regard.model.parts import NORMS, FeedForward, StochasticDepth
@@ -18,8 +19,8 @@ from regard.model.parts import NORMS, FeedForward, StochasticDepth
 class BlockCache(NamedTuple):
     """What a block remembers: its own tokens, and the context if it reads one."""
 
-    attention: KVCache
-    cross: KVCache | None = None
+    attention: Remembers
+    cross: Remembers | None = None
 
 
 class Block(nn.Module):
@@ -102,7 +103,7 @@ def read_context(
     context: Float[Tensor, "*b m w"],
     positions: Positions | None,
     context_positions: Positions | None,
-    cache: KVCache | None,
+    cache: Remembers | None,
 ) -> Float[Tensor, "*r n c"]:
     """Let sequences read a context each, or several read one: k rows of x for a row of it.
 
@@ -133,12 +134,18 @@ def stack(
     config: StackConfig,
     *,
     mask: Mask | None = None,
-    attention: Attention = attend_fused,
+    attention: Attention | None = None,
     place: Callable[[], Place] = Place,
     context_width: int | None = None,
 ) -> nn.ModuleList:
-    """The blocks a configuration describes; with a `context_width`, each also reads a context."""
+    """The blocks a configuration describes; with a `context_width`, each also reads a context.
+
+    All layers share an `attention` that is passed in. Else each has its own of the kind that the
+    configuration names: some have weights of their own to train.
+    """
     norm = partial(NORMS[config.norm], config.width, eps=config.eps)
+
+    own_attention = partial(make_attention, config.attention, config.width // config.heads)
 
     def heads(**options: Any) -> MultiHead:
         return MultiHead(
@@ -146,7 +153,7 @@ def stack(
             config.heads,
             groups=config.groups,
             bias=config.bias,
-            attention=attention,
+            attention=own_attention() if attention is None else attention,
             **options,
         )
 

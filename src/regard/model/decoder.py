@@ -10,15 +10,16 @@ computed, kept and loaded once for all of them. Beams and reference texts both p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import KVCache, Mask, Positions, attend_fused, causal
+from regard.attention import Mask, Positions, causal
 from regard.attention.heads import Attention
-from regard.model.block import BlockCache, last_norm, stack
+from regard.model.block import Block, BlockCache, last_norm, stack
 from regard.model.config import DecoderConfig
 from regard.model.lean import Prepared, can_be_lean, lean_step, prepare
 from regard.model.memory import Growing, Memory
@@ -35,7 +36,7 @@ class Decoder(nn.Module):
         config: DecoderConfig,
         *,
         context_width: int | None = None,
-        attention: Attention = attend_fused,
+        attention: Attention | None = None,
     ) -> None:
         super().__init__()
         self.context_width = context_width
@@ -104,14 +105,18 @@ class Decoder(nn.Module):
         return F.linear(x, self.embed.table.weight) if self.to_words is None else self.to_words(x)
 
     def caches(self, size: int | None = None) -> list[BlockCache]:
-        """One empty memory for each block, growing, or with room for `size` words."""
+        """One empty memory for each block, growing, or with room for `size` words.
+
+        An attention with a memory of its own, such as two sums, is asked for that.
+        """
         # Under a mask that forgets, keys that no later word may read are dropped.
         keep = self.mask if self.mask.reach < float("inf") else None
         return [
             BlockCache(
-                KVCache(size=size, keep=keep), None if self.context_width is None else KVCache()
+                block.attention.memory(size=size, keep=keep),
+                None if block.cross is None else block.cross.memory(context=True),
             )
-            for _ in self.decoder
+            for block in cast(list[Block], self.decoder)
         ]
 
     def begin(

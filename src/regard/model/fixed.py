@@ -25,7 +25,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import KVCache, MultiHead, Positions
+from regard.attention import MultiHead, Positions
+from regard.attention.cache import Remembers, keys_of
 from regard.model.block import BlockCache
 from regard.model.lean import Prepared, can_step
 from regard.model.memory import Memory, nowhere, read_some, tell
@@ -243,7 +244,8 @@ def lend(model: nn.Module, user: object, shape: Shape, prepare: Callable[[], Pre
     return room
 
 
-def kept(cache: KVCache | None) -> tuple[Tensor, Tensor]:
+def kept(cache: Remembers | None) -> tuple[Tensor, Tensor]:
     """The keys and values of a cache that has some."""
-    assert cache is not None and cache.kept is not None
-    return cache.kept.k, cache.kept.v
+    found = keys_of(cache)
+    assert found is not None
+    return found.k, found.v

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from regard.attention import KVCache, MultiHead, Positions
 from regard.attention.call import Call
-from regard.attention.kernels import whole
+from regard.attention.sdpa import whole
 from regard.model.block import BlockCache
 
 
@@ -51,14 +51,16 @@ class Growing:
         self.items = 0 if context is None else len(context)
 
     def own(self, at: int, layer: MultiHead, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        k, v, where = self.caches[at].attention.append(k, v, self.positions)
+        cache = self.caches[at].attention
+        assert isinstance(cache, KVCache)  # of a layer that `can_be_lean` knows
+        k, v, where = cache.append(k, v, self.positions)
         read = whole(Call(q, k, v, None, None, None, None, q.shape[-1] ** -0.5))
         tell(layer, q, k, v, read, self.positions, where, own=True)
         return read
 
     def context(self, at: int, layer: MultiHead, q: Tensor) -> Tensor:
         cache = self.caches[at].cross
-        assert cache is not None and self.seen is not None
+        assert isinstance(cache, KVCache) and self.seen is not None
         if cache.kept is None:
             keep_context(layer, self.seen, self.where, cache)
         assert cache.kept is not None

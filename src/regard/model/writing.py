@@ -12,6 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention import Positions
+from regard.attention.cache import keys_of
 from regard.model.block import BlockCache
 from regard.model.fixed import PLACES, SLOTS, Fixed, Shape, lend
 from regard.model.lean import Prepared
@@ -127,12 +128,12 @@ class Writing:
         if self.fixed is not None:
             like = self.fixed.shape
         else:
-            kept, cross = self.caches[0].attention.kept, self.caches[0].cross
+            kept, cross = (keys_of(memory) for memory in self.caches[0])
             assert kept is not None
             _, groups, _, width = kept.k.shape
             context: tuple[int, int, int] | None = None
-            if cross is not None and cross.kept is not None:
-                _, *sizes = cross.kept.k.shape
+            if cross is not None:
+                _, *sizes = cross.k.shape
                 context = (sizes[0], sizes[1], sizes[2])
             like = Shape(
                 items=self.items,

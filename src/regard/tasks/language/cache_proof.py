@@ -16,7 +16,8 @@ from jaxtyping import Bool, Float, Int
 from rich.text import Text
 from torch import Tensor
 
-from regard.attention import Mask, watch
+from regard.attention import KVCache, Mask, watch
+from regard.attention.cache import keys_of
 from regard.attention.where import locate
 from regard.errors import UserError
 from regard.evaluate.generate import check_still
@@ -305,6 +306,12 @@ def explain(trained: Speaker, tokens: Int[Tensor, "1 n"], name: str = "text") ->
     assert isinstance(model, GPT)
     check_still(model)
     caches = model.caches()
+    first = caches[0].attention
+    if not isinstance(first, KVCache):
+        raise UserError(
+            f"--explain-cache shows which keys and values are kept, and {model.config.attention} "
+            "attention keeps two sums of one size instead, however long the text"
+        )
     scores = model.decode(tokens, positions=range(tokens.shape[1]), caches=caches)[:, -1]
     hidden = [vocabulary.special(special) for special in vocabulary.specials]
     scores[:, hidden] = -torch.inf  # these are nothing to show
@@ -316,10 +323,10 @@ def explain(trained: Speaker, tokens: Int[Tensor, "1 n"], name: str = "text") ->
     allowed = model.mask(range(longer.shape[1]), range(longer.shape[1]))
     heads = after.shape[0] * after.shape[1]
     short, long = (row_counts(model.mask, count) * heads for count in (len(allowed), length))
-    kept = [cache.attention.kept for cache in caches]
-    stored = sum(some.k.numel() + some.v.numel() for some in kept if some is not None)
-    held = sum(some.k.nbytes + some.v.nbytes for some in kept if some is not None)
-    each = held // len(caches[0].attention)  # bytes of a token
+    kept = [some for cache in caches if (some := keys_of(cache.attention)) is not None]
+    stored = sum(some.k.numel() + some.v.numel() for some in kept)
+    held = sum(some.k.nbytes + some.v.nbytes for some in kept)
+    each = held // len(first)  # bytes of a token
     return CacheExplanation(
         name=name,
         words=tuple(vocabulary.decode([n]) or vocabulary.entry(n) for n in longer[0].tolist()),
