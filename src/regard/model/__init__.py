@@ -16,11 +16,13 @@ from regard.model.config import (
     TextClassifierConfig,
     ViTConfig,
 )
+from regard.model.davit_config import DaViTConfig
 
 if TYPE_CHECKING:
     from regard.model.bert import Bert
     from regard.model.block import Block, BlockCache, stack
     from regard.model.captioner import Captioner
+    from regard.model.davit import DaViT
     from regard.model.decoder import Decoder
     from regard.model.gpt import GPT
     from regard.model.parts import FeedForward, PatchEmbed, TokenEmbed, initialise
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 class Entry(NamedTuple):
     """A model's configuration, and where its class is."""
 
-    config: type[StackConfig]
+    config: type[StackConfig] | type[DaViTConfig]
     target: str  # "module:class"
 
     def build(self, **fields: Any) -> Any:
@@ -47,6 +49,7 @@ MODELS: Mapping[str, Entry] = MappingProxyType(
     {
         "vit": Entry(ViTConfig, "regard.model.vit:ViT"),
         "bert": Entry(BertConfig, "regard.model.bert:Bert"),
+        "davit": Entry(DaViTConfig, "regard.model.davit:DaViT"),
         "captioner": Entry(CaptionerConfig, "regard.model.captioner:Captioner"),
         "gpt": Entry(GPTConfig, "regard.model.gpt:GPT"),
         "pretrainer": Entry(PretrainerConfig, "regard.model.pretrainer:Pretrainer"),
@@ -61,6 +64,7 @@ _HOMES = {
     "bert": ("Bert",),
     "block": ("Block", "BlockCache", "stack"),
     "captioner": ("Captioner",),
+    "davit": ("DaViT",),
     "decoder": ("Decoder",),
     "gpt": ("GPT",),
     "parts": ("FeedForward", "PatchEmbed", "TokenEmbed", "initialise"),
@@ -88,6 +92,8 @@ __all__ = [
     "BlockCache",
     "Captioner",
     "CaptionerConfig",
+    "DaViT",
+    "DaViTConfig",
     "Decoder",
     "DecoderConfig",
     "Entry",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import Mask, Positions, attend_fused
+from regard.attention import Mask, Positions
 from regard.attention.heads import Attention
 from regard.model.block import last_norm, stack
 from regard.model.config import BertConfig
@@ -24,7 +24,7 @@ from regard.model.places import place_before, place_inside
 class Bert(nn.Module):
     """Words in, one vector a word out."""
 
-    def __init__(self, config: BertConfig, *, attention: Attention = attend_fused) -> None:
+    def __init__(self, config: BertConfig, *, attention: Attention | None = None) -> None:
         super().__init__()
         self.config = config
         self.embed = TokenEmbed(config.words, config.width)

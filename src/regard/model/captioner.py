@@ -12,7 +12,7 @@ from __future__ import annotations
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import Positions, attend_fused
+from regard.attention import Positions
 from regard.attention.heads import Attention
 from regard.model.config import CaptionerConfig
 from regard.model.decoder import Decoder
@@ -33,7 +33,7 @@ class Captioner(Decoder):
         config: CaptionerConfig,
         *,
         encoder: nn.Module | None = None,
-        attention: Attention = attend_fused,
+        attention: Attention | None = None,
     ) -> None:
         if encoder is not None and config.context_width is None:
             raise ValueError(

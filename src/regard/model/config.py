@@ -38,6 +38,8 @@ class StackConfig:
     """How weights start: small normals scaled by depth, or Xavier as in 2017."""
     mask: str | None = None
     """Who may read whom, as an expression such as `causal & window(64)`."""
+    attention: str = "softmax"
+    """How tokens are weighed: `softmax`, `linear` or such as `linear(random(64))`, `channels`."""
 
     def __post_init__(self) -> None:
         check_kinds(self)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention import Positions, attend_fused
+from regard.attention import Positions
 from regard.attention.heads import Attention
 from regard.model.config import GPTConfig
 from regard.model.decoder import Decoder
@@ -22,7 +22,7 @@ from regard.model.writing import Writing
 class GPT(Decoder):
     """Text as numbers in, the scores of the number after each out."""
 
-    def __init__(self, config: GPTConfig, *, attention: Attention = attend_fused) -> None:
+    def __init__(self, config: GPTConfig, *, attention: Attention | None = None) -> None:
         super().__init__(config, attention=attention)
         self.config = config
 

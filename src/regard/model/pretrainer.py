@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import Positions, attend_fused
+from regard.attention import Positions
 from regard.attention.heads import Attention
 from regard.model.bert import Bert
 from regard.model.config import PretrainerConfig
@@ -26,7 +26,7 @@ from regard.model.parts import ACTIVATIONS, GATED, NORMS, initialise
 class Pretrainer(nn.Module):
     """Words in, the scores of all words at each place out; and answers about pairs."""
 
-    def __init__(self, config: PretrainerConfig, *, attention: Attention = attend_fused) -> None:
+    def __init__(self, config: PretrainerConfig, *, attention: Attention | None = None) -> None:
         super().__init__()
         self.config, width = config, config.width
         self.bert = Bert(config, attention=attention)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention import Positions, attend_fused
+from regard.attention import Positions
 from regard.attention.heads import Attention
 from regard.model.block import last_norm, stack
 from regard.model.config import Seq2SeqConfig
@@ -38,7 +38,7 @@ class Sentences:
 class Seq2Seq(Decoder):
     """Sentences and their translations so far in, the scores of each next word out."""
 
-    def __init__(self, config: Seq2SeqConfig, *, attention: Attention = attend_fused) -> None:
+    def __init__(self, config: Seq2SeqConfig, *, attention: Attention | None = None) -> None:
         super().__init__(config, context_width=config.width, attention=attention)
         self.config = config
         self.encoder = stack(

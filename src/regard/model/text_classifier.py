@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import Positions, attend_fused
+from regard.attention import Positions
 from regard.attention.heads import Attention
 from regard.model.bert import Bert
 from regard.model.config import TextClassifierConfig
@@ -20,9 +20,7 @@ from regard.model.parts import initialise
 class TextClassifier(nn.Module):
     """Words in, the scores of the classes out."""
 
-    def __init__(
-        self, config: TextClassifierConfig, *, attention: Attention = attend_fused
-    ) -> None:
+    def __init__(self, config: TextClassifierConfig, *, attention: Attention | None = None) -> None:
         super().__init__()
         self.config = config
         self.bert = Bert(config, attention=attention)

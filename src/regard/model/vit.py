@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention import Mask, Place, attend_fused, learned_2d, rotary_2d, sinusoidal_2d
+from regard.attention import Mask, Place, learned_2d, rotary_2d, sinusoidal_2d
 from regard.attention.heads import Attention
 from regard.model.block import last_norm, stack
 from regard.model.config import ViTConfig
@@ -23,7 +23,7 @@ class ViT(nn.Module):
     the patches, so that all positions are one range.
     """
 
-    def __init__(self, config: ViTConfig, *, attention: Attention = attend_fused) -> None:
+    def __init__(self, config: ViTConfig, *, attention: Attention | None = None) -> None:
         super().__init__()
         self.config = config
         self.patches = _stem(config)

@@ -79,7 +79,8 @@ def encoder_of(config: CaptionConfig) -> ViTConfig:
 
 def model_of(folder: RunFolder) -> Any:
     """The configuration of a run's model, whatever its task is."""
-    return folder.config(find(folder.about().get("task", "")).load_config()).model
+    config = folder.config(find(folder.about().get("task", "")).load_config())
+    return getattr(config, "chosen", config.model)  # where a run chose among several
 
 
 def build(config: CaptionConfig, facts: Facts, **options: Any) -> Captioner:

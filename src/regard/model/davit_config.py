@@ -1,0 +1,103 @@
+"""What a DaViT is made of, as a frozen dataclass. No torch here: `--help` reads these fields."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from regard.config import check_kinds
+
+PER_STAGE = ("widths", "depths", "heads")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DaViTConfig:
+    """Stages of window and channel attention, each on half the grid of the one before.
+
+    The defaults suit images of 32 pixels and have the parameters of a small ViT.
+    """
+
+    image: int = 32
+    """Side of the training images, in pixels; other sizes work at test time."""
+    channels: int = 3
+    """Colours of a pixel."""
+    classes: int = 10
+    """Classes to tell apart."""
+    patch: int = 2
+    """Pixels from one token of the first stage to the next; every further stage doubles it."""
+    widths: tuple[int, ...] = (32, 64)
+    """Numbers in each token, stage by stage."""
+    depths: tuple[int, ...] = (1, 1)
+    """Pairs of blocks in each stage: one reads windows, one reads channels."""
+    heads: tuple[int, ...] = (2, 4)
+    """Heads of each stage, which split its width: as many groups of channels."""
+    window: int = 4
+    """Side of a window, in tokens; those at the edge are smaller where the grid does not divide."""
+    expansion: int = 4
+    """Width inside the feed-forward, as a multiple of the stage's."""
+    overlap: bool = False
+    """Whether the convolutions between stages look beyond the 2 × 2 tokens that they join."""
+    eps: float = 1e-5
+    """Added to the variance inside the norms."""
+    dropout: float = 0.0
+    """Share of numbers dropped from embeddings and residual branches in training."""
+    drop_path: float = 0.0
+    """Share of residual branches skipped in training; grows from 0 to this with depth."""
+    init: Literal["modern", "2017"] = "modern"
+    """How weights start: small normals scaled by depth, or Xavier as in 2017."""
+
+    @classmethod
+    def tiny(cls, **changes: Any) -> "DaViTConfig":
+        """DaViT-Tiny of Ding et al. (2022): 28.3 million parameters, for images of 224 pixels."""
+        fields: dict[str, Any] = {
+            **{"image": 224, "classes": 1000, "patch": 4, "window": 7, "drop_path": 0.1},
+            **{"widths": (96, 192, 384, 768), "depths": (1, 1, 3, 1), "heads": (3, 6, 12, 24)},
+        }
+        return cls(**fields | changes)
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
+        for name in ("channels", "classes", "patch", "window", "expansion"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: there must be at least 1")
+        for name in PER_STAGE:
+            values = getattr(self, name)
+            if not values or not all(type(value) is int and value >= 1 for value in values):
+                raise ValueError(f"{name}={values}: one whole number of at least 1 for each stage")
+            if len(values) != len(self.widths):
+                raise ValueError(
+                    f"widths={self.widths} are {len(self.widths)} stages, and {name}={values} "
+                    f"speaks of {len(values)}"
+                )
+        for width, heads in zip(self.widths, self.heads, strict=True):
+            if width % heads:
+                near = min(divisors(width), key=lambda number: (abs(number - heads), number))
+                raise ValueError(
+                    f"widths={self.widths}: {width} channels do not split into {heads} heads; "
+                    f"the nearest number that they split into is {near}"
+                )
+        if self.image < 1 or self.image % self.stride:
+            low = max(1, self.image // self.stride) * self.stride
+            raise ValueError(
+                f"image={self.image} does not divide by {self.stride}, which is patch={self.patch} "
+                f"doubled {len(self.widths) - 1} times; nearest images are {low} and "
+                f"{low + self.stride}"
+            )
+        for name in ("dropout", "drop_path"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: a share lies in 0 ≤ … < 1")
+        if not self.eps > 0:
+            raise ValueError(f"eps={self.eps}: it keeps a variance of 0 from dividing, so above 0")
+
+    @property
+    def stride(self) -> int:
+        """Pixels on a side of one token of the last stage."""
+        return self.patch << (len(self.widths) - 1)
+
+    @property
+    def layers(self) -> int:
+        """Blocks in all, two in a pair."""
+        return 2 * sum(self.depths)
+
+
+def divisors(width: int) -> list[int]:
+    """The numbers of heads that a width splits into."""
+    return [number for number in range(1, width + 1) if width % number == 0]

@@ -1,0 +1,227 @@
+"""Attentions by name: what an expression builds, in every model, and what it cannot."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard.attention import (
+    ATTENTIONS,
+    FEATURES,
+    KVCache,
+    Learned,
+    Linear,
+    LinearState,
+    RandomFeatures,
+    attend,
+    attend_fused,
+    make_attention,
+    watch,
+)
+from regard.model import (
+    GPT,
+    MODELS,
+    Bert,
+    BertConfig,
+    Captioner,
+    CaptionerConfig,
+    GPTConfig,
+    Sentences,
+    Seq2Seq,
+    Seq2SeqConfig,
+    StackConfig,
+    ViT,
+    ViTConfig,
+    stack,
+)
+
+SMALL = {"width": 16, "layers": 2, "heads": 2}
+WORDS = torch.randint(1, 20, (3, 7), generator=torch.Generator().manual_seed(2))
+PADDED = torch.tensor([[0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 3, -1, -1, -1], [0, 1, 2, 3, 4, 5, -1]])
+IMAGES = torch.randn(3, 3, 16, 16, generator=torch.Generator().manual_seed(3))
+LINEAR = [
+    "linear",
+    "linear(relu)",
+    "linear(random(24, seed=1))",
+    "linear(taylor)",
+    "linear(learned)",
+]
+
+
+def vit(**fields: object) -> ViT:
+    return ViT(ViTConfig(**SMALL, image=16, **fields))
+
+
+def gpt(**fields: object) -> GPT:
+    return GPT(GPTConfig(**SMALL, words=20, length=16, **fields))
+
+
+def bert(**fields: object) -> Bert:
+    return Bert(BertConfig(**SMALL, words=20, length=16, **fields))
+
+
+def captioner(**fields: object) -> Captioner:
+    eyes = ViTConfig(**SMALL, image=16, pool="mean", **fields)
+    return Captioner(CaptionerConfig(**SMALL, words=20, length=16, encoder=eyes, **fields))
+
+
+def seq2seq(**fields: object) -> Seq2Seq:
+    return Seq2Seq(Seq2SeqConfig(**SMALL, words=20, length=16, **fields))
+
+
+RUNS = {
+    "vit": (vit, lambda model: model(IMAGES)),
+    "gpt": (gpt, lambda model: model(WORDS)),
+    "gpt, padded": (gpt, lambda model: model(WORDS, positions=PADDED)),
+    "bert": (bert, lambda model: model(WORDS, positions=PADDED)),
+    "captioner": (captioner, lambda model: model(IMAGES, WORDS, positions=PADDED)),
+    "seq2seq": (seq2seq, lambda model: model(Sentences(WORDS, PADDED), WORDS)),
+}
+
+
+def test_each_expression_builds_what_it_says():
+    assert make_attention("softmax", 8) is attend_fused
+    for name in FEATURES:
+        assert isinstance(make_attention(f" linear({name}) ", 8), Linear)
+    made = make_attention("linear(random(24, seed=3))", 8).feature
+    assert isinstance(made, RandomFeatures)
+    assert (made.count, made.seed, made.directions.shape) == (24, 3, (24, 8))
+    assert make_attention("linear(random(count=5))", 8).feature.count == 5
+    assert isinstance(make_attention("linear(learned)", 8).feature, Learned)
+    assert type(make_attention("linear()", 8).feature).__name__ == "Elu"
+    assert set(ATTENTIONS) == {"softmax", "linear", "channels"}
+    assert callable(make_attention("channels", 8))
+
+
+@pytest.mark.parametrize(
+    "expression, said",
+    [
+        ("liner", "no attention named 'liner'; did you mean 'linear'"),
+        ("xyz", "there are softmax, linear, channels"),
+        ("linear(rely)", "no feature map named 'rely'; did you mean 'relu'"),
+        ("linear(", "cannot read the attention 'linear\\('; an example: linear"),
+        ("linear + 1", "cannot read the attention"),
+        ("__import__('os')", "no attention named '__import__'"),
+        ("linear(os.system)", "'os.system' in 'linear\\(os.system\\)' is not a feature map"),
+        ("linear(relu, elu)", "does not fit linear\\(feature\\)"),
+        ("linear(relu(3))", "'relu\\(3\\)' does not fit relu, without arguments"),
+        ("linear(random('a'))", "does not fit random\\(count, seed\\), whole numbers"),
+        ("linear(random(1, 2, 3))", "does not fit random\\(count, seed\\)"),
+        ("linear(random(width=3))", "does not fit random"),
+        ("linear(random(0))", "random\\(0\\): there must be at least 1 feature"),
+        ("linear(random(-3))", "random\\(-3\\): there must be at least 1"),
+        ("softmax(2)", "softmax takes no arguments"),
+        ("x" * 300, "300 characters; 200 is the limit"),
+        ("", "cannot read the attention ''"),
+    ],
+)
+def test_an_expression_that_means_nothing_is_refused_in_a_sentence(expression, said):
+    with pytest.raises(ValueError, match=said):
+        make_attention(expression, 8)
+    with pytest.raises(ValueError, match=said):
+        stack(StackConfig(**SMALL, attention=expression))
+
+
+@pytest.mark.parametrize("expression", LINEAR)
+@pytest.mark.parametrize("run", RUNS)
+def test_every_model_reads_and_learns_with_it_and_can_be_watched(run, expression):
+    make, forward = RUNS[run]
+    torch.manual_seed(0)
+    model = make(attention=expression)
+    out = forward(model)
+    assert out.isfinite().all()
+    out.square().mean().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all(), name
+    maps = [m.weight for m in model.modules() if isinstance(m, Learned)]
+    assert bool(maps) == (expression == "linear(learned)")
+    assert all(weight.grad.any() for weight in maps)
+    assert len({id(weight) for weight in maps}) == len(maps)
+
+    with torch.no_grad(), watch(model) as seen:
+        again = forward(model)
+    assert torch.equal(again, out)
+    for layer in seen.values():
+        assert layer.error() < 1e-5
+        assert layer.error(rows=[0, 2]) < 1e-5
+        weights = layer.weights()
+        assert (weights >= -1e-7).all()
+        total, reads = weights.sum(-1), weights.any(-1)
+        torch.testing.assert_close(total, reads.to(total.dtype))
+        torch.testing.assert_close(layer.weights(rows=[1], heads=[1]), weights[:, [1]][:, :, [1]])
+
+
+def test_all_models_of_the_table_take_a_name():
+    for entry in MODELS.values():
+        fields = {"attention": "linear"} if issubclass(entry.config, StackConfig) else {}
+        if not fields:
+            continue
+        model = entry.build(**SMALL, **fields)
+        assert any(isinstance(module, Linear) for module in model.modules())
+
+
+def test_an_attention_that_is_passed_in_wins_over_the_name():
+    model = GPT(GPTConfig(**SMALL, words=20, attention="linear"), attention=attend)
+    assert all(block.attention.attention is attend for block in model.decoder)
+
+
+@pytest.mark.parametrize("expression", LINEAR)
+@pytest.mark.parametrize("lengths", [None, (2, 4, 1)], ids=["one length", "several"])
+def test_writing_word_by_word_equals_one_pass(expression, lengths):
+    torch.manual_seed(0)
+    model = gpt(attention=expression, place="rotary").double().eval()
+    state = model.start(3)
+    assert not state.lean
+    assert all(isinstance(cache.attention, LinearState) for cache in state.caches)
+    with torch.no_grad():
+        scores = [model.step(WORDS[:, :4], state, lengths)]
+        scores += [model.step(WORDS[:, at : at + 1], state) for at in range(4, 7)]
+        for row, own in enumerate(lengths or (4, 4, 4)):
+            text = torch.cat([WORDS[row, :own], WORDS[row, 4:]])[None]
+            wanted = model(text)[0, own - 1 :]
+            ours = torch.stack([each[row] for each in scores])
+            torch.testing.assert_close(ours, wanted)
+
+
+def test_beams_of_a_captioner_share_a_context_that_is_summed_once():
+    model = captioner(attention="linear").double().eval()
+    images = IMAGES.double()
+    with torch.no_grad():
+        state = model.start(images)
+        model.step(WORDS[:, :2], state)
+        state.reorder(torch.tensor([[0, 0], [1, 1], [2, 2]]))
+        more = torch.stack([WORDS[:, 2], WORDS[:, 3]], 1).reshape(6, 1)
+        model.step(more, state)
+        state.reorder(torch.tensor([[1, 0], [4, 5]]))  # the second of three images is left out
+        last = model.step(WORDS[:1, 4].expand(4)[:, None], state)
+        texts = torch.cat(
+            [
+                WORDS[[0, 0, 2, 2], :2],
+                more[[1, 0, 4, 5]],
+                WORDS[:1, 4].expand(4)[:, None],
+            ],
+            1,
+        )
+        wanted = model(images[[0, 2]], texts)[:, -1]
+    torch.testing.assert_close(last, wanted)
+    assert isinstance(state.caches[0].cross, LinearState)
+
+
+def test_a_softmax_model_keeps_its_keys_and_its_fast_steps():
+    model = gpt().eval()
+    state = model.start(2)
+    assert state.lean
+    assert all(isinstance(cache.attention, KVCache) for cache in state.caches)
+    windowed = gpt(attention="linear", mask="causal & window(3)").double().eval()
+    assert all(isinstance(cache.attention, KVCache) for cache in windowed.caches())
+    with torch.no_grad():
+        state = windowed.start(3)
+        steps = [windowed.step(WORDS[:, at : at + 1], state) for at in range(7)]
+        torch.testing.assert_close(torch.stack(steps, 1), windowed(WORDS))
+
+
+def test_a_saved_model_says_all_there_is_to_say():
+    first, second = (gpt(attention="linear(random(24, seed=4))") for _ in range(2))
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(first(WORDS), second(WORDS))
+    assert not any("directions" in name for name in first.state_dict())
+    assert isinstance(first.decoder[0].attention.attention, nn.Module)
