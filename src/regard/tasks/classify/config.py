@@ -1,11 +1,15 @@
 """What a classification run is asked to do. No torch here: `--help` reads these fields."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Literal
 
 from regard.config import check_kinds
 from regard.data.augment_config import AugmentConfig
 from regard.model.config import ViTConfig
+from regard.model.davit_config import DaViTConfig
 from regard.train.config import TrainConfig
+
+TABLES = {"vit": "model", "davit": "davit"}  # which field describes which kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +27,12 @@ class ClassifyConfig:
     """Share of the target that is spread evenly over all classes."""
     skip_bad: bool = False
     """Leave out images that cannot be read, and say which; without it one of them stops the run."""
+    kind: Literal["vit", "davit"] = "vit"
+    """Which model is trained: the ViT that `model` describes, or the DaViT of `davit`."""
     model: ViTConfig = field(default_factory=ViTConfig)
     """The vision transformer."""
+    davit: DaViTConfig = field(default_factory=DaViTConfig)
+    """The DaViT: window and channel attention in stages."""
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     """How training images are varied."""
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -38,3 +46,27 @@ class ClassifyConfig:
             raise ValueError(f"batch={self.batch}: there must be at least 1 image in a batch")
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing={self.smoothing}: a share lies in 0 ≤ … < 1")
+        other = next(name for name in TABLES.values() if name != self.table)
+        self.expect_default(other)
+
+    @property
+    def table(self) -> str:
+        """The name of the field that describes the model which is trained."""
+        return TABLES[self.kind]
+
+    @property
+    def chosen(self) -> ViTConfig | DaViTConfig:
+        """The model that is trained."""
+        found: ViTConfig | DaViTConfig = getattr(self, self.table)
+        return found
+
+    def expect_default(self, name: str) -> None:
+        """Refuse what is said of the model that is not trained, which would go unheard."""
+        idle = getattr(self, name)
+        for each in fields(idle):
+            said = getattr(idle, each.name)
+            if said != getattr(type(idle)(), each.name):
+                raise ValueError(
+                    f"{name}.{each.name}={said!r} goes unheard, for kind={self.kind!r} is "
+                    f"described by {self.table}.…: leave it out, or take a recipe for that kind"
+                )

@@ -55,8 +55,8 @@ class ClassifyData:
 def read(config: ClassifyConfig) -> ClassifyData:
     """The images a configuration names, at the size its model wants."""
     found = read_images(config.data)
-    size = config.model.image
-    channels = 1 if config.model.channels == 1 else own_channels(found)
+    size = config.chosen.image
+    channels = 1 if config.chosen.channels == 1 else own_channels(found)
     images = at_one_size(found, size, channels, config.skip_bad)
     for name in ("train", "validation"):
         if not len(images[name]):

@@ -10,7 +10,7 @@ from regard.config import change, to_values
 from regard.data.catalogue import EMBEDDED, KNOWN, lasting
 from regard.errors import UserError
 from regard.evaluate.classification import Assessment, summary
-from regard.model.config import ViTConfig
+from regard.model.davit import DaViT
 from regard.model.vit import ViT
 from regard.tasks.classify.answers import opened, predict
 from regard.tasks.classify.config import ClassifyConfig
@@ -22,17 +22,20 @@ from regard.tasks.task import Task
 
 def settle(config: ClassifyConfig, data: ClassifyData) -> ClassifyConfig:
     """The model as the data want it: with their classes and channels."""
-    facts, model = data.facts, config.model
+    facts, model = data.facts, config.chosen
     follows: dict[str, Any] = {"classes": len(facts.classes), "channels": facts.channels}
     for name, value in follows.items():
-        asked, default = getattr(model, name), getattr(ViTConfig(), name)
+        asked, default = getattr(model, name), getattr(type(model)(), name)
         if asked not in (default, value):
-            raise UserError(f"model.{name} is {asked}, and {data.name} has {value}")
+            raise UserError(f"{config.table}.{name} is {asked}, and {data.name} has {value}")
     where = lasting(config.data, (*EMBEDDED, *KNOWN))
-    return replace(config, data=where, model=replace(model, **follows))
+    settled: dict[str, Any] = {config.table: replace(model, **follows)}
+    return replace(config, data=where, **settled)
 
 
-def build(config: ClassifyConfig, facts: Facts, **options: Any) -> ViT:
+def build(config: ClassifyConfig, facts: Facts, **options: Any) -> ViT | DaViT:
+    if config.kind == "davit":
+        return DaViT(config.davit, **options)
     return ViT(config.model, **options)
 
 
@@ -45,11 +48,11 @@ def read_other(config: ClassifyConfig, facts: Facts, name: str) -> ClassifyData:
         raise UserError(f"{name} has classes that the run does not know: {few(strange)}")
     if missing := [word for word in ours if word not in theirs]:
         raise UserError(f"{name} has no images of classes that the run knows: {few(missing)}")
-    wanted, have = (to_values(each.model) for each in (settle(config, data), config))
+    wanted, have = (to_values(each.chosen) for each in (settle(config, data), config))
     for field, needed in wanted.items():
         if needed != have[field]:
             raise UserError(
-                f"{name} needs model.{field} = {needed!r}, and the run has {have[field]!r}"
+                f"{name} needs {config.table}.{field} = {needed!r}, and the run has {have[field]!r}"
             )
     return data
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from regard.attention import MultiHead
+from regard.attention.channel import attend_channels
 from regard.data.images import SPLITS, Split
 from regard.errors import UserError
 from regard.evaluate.classification import Answers, Assessment, assess, mistakes
@@ -18,11 +20,14 @@ from regard.look.attention_figure import attention_figure
 from regard.look.document import Document, Section, packed, png_uri
 from regard.look.faithfulness import Faithfulness, faithfulness
 from regard.look.maps import ImageMaps, image_maps
+from regard.model.davit import DaViT
 from regard.model.vit import ViT
 from regard.tasks.assessed import class_sections, faithfulness_sections, figures_section
 from regard.tasks.classify.answers import Classifier, predict
 from regard.tasks.classify.data import ClassifyData
 from regard.tasks.classify.learning import scorer
+from regard.tasks.classify.stages import WORDS as STAGE_WORDS
+from regard.tasks.classify.stages import window_maps
 from regard.tasks.pictures import Picture
 from regard.tasks.pixels import shared
 from regard.tasks.session import parameters
@@ -37,12 +42,15 @@ HEADS_WORDS = (
     "What the answer read of each patch, by layer and head. Rollout multiplies all layers. "
     "Maps are recomputed from the queries and keys of this very pass."
 )
+CHANNEL_WORDS = "In this model channels read channels, and there is no map of places to show."
 FAITHFUL_WORDS = (
     "Patches are deleted, or shown, most read first, a hidden one showing the image's mean colour; "
     "the probability of the model's own answer is followed. An order that matters beats a random "
     "one: deletion falls sooner, insertion rises sooner. The gain is half the sum of both areas' "
     "distances from random."
 )
+
+Maps = dict[str, Any]  # of one picture, packed for the page
 
 
 def judge(trained: Classifier, data: ClassifyData, split: str) -> Assessment:
@@ -71,33 +79,65 @@ def views(trained: Classifier, data: ClassifyData, split: str, judged: Assessmen
     return [
         figures_section(judged, split, "images"),
         *class_sections(judged, trained.facts.classes, "an image", "images"),
-        mistakes_section(trained, data, split),
+        *mistakes_sections(trained, data, split),
         *mattered(trained, data, split),
     ]
 
 
-def mistakes_section(trained: Classifier, data: ClassifyData, split: str) -> Section:
+def mistakes_sections(trained: Classifier, data: ClassifyData, split: str) -> list[Section]:
     part = part_of(data, split)
     rows = mistakes(answers_on(trained, data, split), MISTAKES)
     pictures = [
         Picture(f"{split}:{row}", part.images[row], trained.facts.classes[part.labels[row]])
         for row in map(int, rows)
     ]
-    return {
-        "view": "attention",
-        "title": "Most confident mistakes",
-        "words": HEADS_WORDS,
-        "data": {"items": attention_items(trained, pictures)},
-    }
+    return attention_sections(trained, pictures, "Most confident mistakes")
 
 
-def attention_items(trained: Classifier, pictures: Sequence[Picture]) -> list[dict[str, Any]]:
+def attention_sections(
+    trained: Classifier, pictures: Sequence[Picture], title: str
+) -> list[Section]:
+    """What was read of each picture: by the answer, or in each stage of a model that has some."""
+
+    def section(title: str, words: str, maps: Sequence[Maps]) -> Section:
+        items = attention_items(trained, pictures, maps)
+        return {"view": "attention", "title": title, "words": words, "data": {"items": items}}
+
+    if not has_places(trained.model):
+        return [section(title, CHANNEL_WORDS, [{} for _ in pictures])]
+    if not isinstance(trained.model, DaViT):
+        whole = maps_of(trained, pictures) if pictures else None
+        maps = (
+            []
+            if whole is None
+            else [
+                {"heads": packed(heads), "rollout": packed(rollout)}
+                for heads, rollout in zip(whole.heads, whole.rollout, strict=True)
+            ]
+        )
+        return [section(title, HEADS_WORDS, maps)]
+    if not pictures:
+        return [section(title, STAGE_WORDS, [])]
+    stages = window_maps(trained.model, prepared(trained, pictures))
+    return [
+        section(
+            f"{title}: stage {at + 1}, {heads.shape[-2]} × {heads.shape[-1]} tokens",
+            "The same on a coarser grid." if at else STAGE_WORDS,
+            [{"heads": packed(each)} for each in heads],
+        )
+        for at, heads in enumerate(stages)
+    ]
+
+
+def attention_items(
+    trained: Classifier, pictures: Sequence[Picture], maps: Sequence[Maps]
+) -> list[dict[str, Any]]:
     """What the view named attention shows of each picture."""
     if not pictures:
         return []
-    maps, answers = maps_of(trained, pictures), predict(trained, pictures)
+    answers = predict(trained, pictures)
     items = []
-    for at, (picture, answer) in enumerate(zip(pictures, answers, strict=True)):
+    for picture, answer, its in zip(pictures, answers, maps, strict=True):
         image = picture.shown()
         first = list(zip(answer.classes, answer.shares, strict=True))[:5]
         items.append(
@@ -110,11 +150,16 @@ def attention_items(trained: Classifier, pictures: Sequence[Picture]) -> list[di
                 + ("" if picture.truth is None else f", is {picture.truth}"),
                 "answers": [{"name": name, "share": share} for name, share in first],
                 "truth": picture.truth,
-                "heads": packed(maps.heads[at]),
-                "rollout": packed(maps.rollout[at]),
+                **its,
             }
         )
     return items
+
+
+def has_places(model: nn.Module) -> bool:
+    """Whether tokens read tokens anywhere in it; a map between channels has no places."""
+    layers = [layer for layer in model.modules() if isinstance(layer, MultiHead)]
+    return not all(layer.attention is attend_channels for layer in layers)
 
 
 def maps_of(trained: Classifier, pictures: Sequence[Picture]) -> ImageMaps:
@@ -151,7 +196,9 @@ def measure_faithfulness(trained: Classifier, data: ClassifyData, split: str) ->
 
 
 def mattered(trained: Classifier, data: ClassifyData, split: str) -> list[Section]:
-    """Whether what was read of images mattered."""
+    """Whether what was read of images mattered; a window does not say what the answer read."""
+    if isinstance(trained.model, DaViT) or not has_places(trained.model):
+        return []
     found = measure_faithfulness(trained, data, split)
     about = f"Measured on {found.images} images of {split}; above 0 is better than random."
     return faithfulness_sections(
@@ -169,18 +216,12 @@ def look(
     """Where the model looked at each picture, and whether its data say that this mattered."""
     if not pictures:
         raise UserError("there is no image to look at")
-    sections: list[Section] = [
-        {
-            "view": "attention",
-            "title": "Where it looked",
-            "words": HEADS_WORDS,
-            "data": {"items": attention_items(trained, pictures)},
-        }
-    ]
-    try:
-        sections += mattered(trained, data(), "validation")
-    except UserError as gone:  # the data may be on another machine
-        sections[0]["words"] += f" Faithfulness was not measured: {gone}."
+    sections = attention_sections(trained, pictures, "Where it looked")
+    if isinstance(trained.model, ViT) and has_places(trained.model):
+        try:
+            sections += mattered(trained, data(), "validation")
+        except UserError as gone:  # the data may be on another machine
+            sections[0]["words"] += f" Faithfulness was not measured: {gone}."
     document: Document = {
         "title": "Where it looked",
         "subtitle": few_names([picture.name for picture in pictures]),
@@ -188,6 +229,13 @@ def look(
     }
 
     def draw(path: Path) -> None:
+        if isinstance(trained.model, DaViT):
+            raise UserError(
+                f"{path}: the {len(trained.model.stages)} stages of a DaViT have a grid each, "
+                "which one picture does not hold; look at it as .html"
+            )
+        if not has_places(trained.model):
+            raise UserError(f"{path}: {CHANNEL_WORDS[0].lower()}{CHANNEL_WORDS[1:-1]}")
         expect_one(path, len(pictures), "image")
         maps, (answer,) = maps_of(trained, pictures), predict(trained, pictures)
         image = pictures[0].shown()
