@@ -13,6 +13,7 @@ BENCHES = {
     "captions": "regard.bench.captions",
     "decoding": "regard.bench.decoding",
     "translation": "regard.bench.translation",
+    "cheaper": "regard.bench.cheaper",
 }
 
 
