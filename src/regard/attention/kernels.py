@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.attention.algebra import Causal, Mask
 from regard.attention.call import Call
+from regard.attention.merged import arrange, can_merge, merged
 from regard.attention.sdpa import causal_square, causal_tail, dense, preferred, reader, whole
 from regard.attention.sparse import (
     DENSE_UPTO,
@@ -27,7 +28,8 @@ from regard.attention.sparse import (
 )
 from regard.attention.windowed import cut, windowed
 
-TILED_BELOW = 0.9  # … when no more than this share of the map lies in tiles that are read
+TILED_BELOW = 0.9  # tiles pay where those that are read hold no more than this share of the map …
+MERGED_BELOW = 0.6  # … and parts in orders of their own where they hold this share of the tiles
 
 
 class Plan(NamedTuple):
@@ -85,6 +87,15 @@ def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
     tiles_pay = not gpu and entries >= TILED_FROM**2  # many small launches cost a GPU more
     if (tiles_pay or entries > DENSE_UPTO) and not torch.compiler.is_compiling():
         read = share_read(mask, q_pos, k_pos)
+        parts = arrange(mask, q_pos, k_pos) if can_merge(call) else None
+        if parts is not None and parts.entries <= MERGED_BELOW * read * entries:
+            return Plan(
+                lambda call: merged(call, parts),
+                lambda: (
+                    f"SDPA part by part, merged: {mask} reads {parts.entries / entries:.0%} "
+                    f"of the map in {parts.parts} parts"
+                ),
+            )
         if read <= TILED_BELOW or entries > DENSE_UPTO:
             return Plan(
                 tiled, lambda: f"SDPA tile by tile: {mask} reads in {read:.0%} of the tiles"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # importing it costs a second, which only its callers should 
     from torch.nn.attention.flex_attention import BlockMask
 
 TILE = 128  # side of the squares a mask is asked about
-TILED_FROM = 512  # tokens from which many small calls beat one dense mask (measured on a CPU) …
+TILED_FROM = 512  # tokens from which many small calls beat one dense mask (measured on a CPU)
 BUNDLED_UPTO = 8  # tiles of keys a strip may read to be bundled: each gets copies of them
 FLEX_FROM = 2048  # tokens from which FlexAttention beats one dense mask on an H200 (measured)
 DENSE_UPTO = 1 << 22  # entries of a mask; more than these are never written out at once

@@ -1,0 +1,258 @@
+"""Masks whose keys lie scattered, read part by part and merged: work follows what they read.
+
+`causal & (window(64) | strided(64))` reads few keys, but some in every tile. It is a union of two
+parts, though, and each has an order of tokens in which its keys lie together: those of the window
+as they come, every 64th token side by side with the next. Each part is read in its own order, with
+the sum of its exponentials, and the sums say how much each part counts:
+
+    read = Σ eˡ read_part / Σ eˡ        where l is a part's log-sum-exp
+
+On the way back a part needs nothing but the merged read and the merged sum, which is all that the
+gradient of softmax knows of the other keys (as in ring attention, Liu et al. 2023). No key is in
+two parts, and no map of all tokens is ever written.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.attention.algebra import And, Mask, Or
+from regard.attention.call import Call
+from regard.attention.masks import Axial, Blocks, Dilated, RandomKeys, Strided, Summary
+from regard.attention.sparse import TILE
+
+MOST_TERMS = 8  # of a union; what falls into more is left to tiles
+Scatter = Strided | Summary | RandomKeys
+Term = tuple[Mask, Scatter | None]  # a mask, and what in it scatters keys, if anything does
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Groups of queries, each reading a group of keys: rows of q and of k, and who may read."""
+
+    q_rows: Tensor  # groups, queries
+    k_rows: Tensor  # groups, keys
+    allowed: Tensor  # groups or 1, queries, keys
+
+    @property
+    def entries(self) -> int:
+        return self.q_rows.numel() * self.k_rows.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """All that a mask reads, each pair once."""
+
+    batches: tuple[Batch, ...]
+    parts: int
+
+    @property
+    def entries(self) -> int:
+        """Scores that are computed."""
+        return sum(batch.entries for batch in self.batches)
+
+
+@functools.lru_cache(maxsize=8)
+def arrange(mask: Mask, q_pos: range, k_pos: range) -> Arrangement | None:
+    """The parts of a mask in orders of their own; None where nothing in it is scattered."""
+    end = max(q_pos.stop, k_pos.stop)
+    terms = list(split(mask, end)) if count(mask) <= MOST_TERMS else []
+    scattered = [(term, by) for term, by in terms if by is not None]
+    if not scattered or not q_pos or not k_pos:
+        return None
+    together = [term for term, by in terms if by is None]
+    batches: list[Batch] = []
+    with torch.inference_mode(False):  # an inference tensor could not serve training later
+        if together:
+            batches += in_tiles(functools.reduce(Or, together), q_pos, k_pos)
+        earlier = together
+        for term, by in scattered:
+            only = functools.reduce(lambda mask, one: mask & ~one, earlier, term)
+            batches += in_order(only, by, q_pos, k_pos)
+            earlier = [*earlier, term]
+    return Arrangement(tuple(batches), len(scattered) + bool(together))
+
+
+def merged(call: Call, arrangement: Arrangement) -> Tensor:
+    """What `plain` reads, part by part."""
+    q, k, v = call.q, call.k, call.v
+    if q.ndim > 2 and q.shape[-3] != k.shape[-3]:
+        share = q.shape[-3] // k.shape[-3]
+        k, v = k.repeat_interleave(share, -3), v.repeat_interleave(share, -3)
+    flat = (x.reshape(-1, *x.shape[-2:]) for x in (q, k, v))  # (b h) n d
+    read: Tensor = Merged.apply(*flat, arrangement.batches, call.beta)  # type: ignore[no-untyped-call]
+    return read.reshape(*call.q.shape[:-1], -1)
+
+
+def can_merge(call: Call) -> bool:
+    """Whether torch's kernel that tells its sums takes such tensors."""
+    return (
+        call.q.device.type == "cpu"
+        and call.q.dtype in (torch.float32, torch.float64, torch.bfloat16)
+        and call.q.shape[-1] == call.v.shape[-1]
+        and not torch.compiler.is_compiling()
+    )
+
+
+class Merged(torch.autograd.Function):
+    """The parts of an arrangement, forth and back."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, batches: Sequence[Batch], beta: float
+    ) -> Tensor:
+        wide = torch.promote_types(q.dtype, torch.float32)
+        read = torch.zeros(*q.shape[:-1], v.shape[-1], dtype=wide)
+        total = torch.full(q.shape[:-1], -torch.inf, dtype=wide)  # log-sum-exp so far
+        for batch in batches:
+            rows = batch.q_rows.flatten()
+            some, sums = FLASH(*gathered(q, k, v, batch), attn_mask=bias(batch, q), scale=beta)
+            sums = sums.masked_fill(~batch.allowed.any(-1), -torch.inf).flatten(1)
+            before = total[:, rows]
+            after = torch.logaddexp(before, sums)
+            kept, new = ((x - after).exp().nan_to_num(0.0)[..., None] for x in (before, sums))
+            mixed = read[:, rows].mul_(kept).add_(some.flatten(1, 2).to(wide).mul_(new))
+            read.index_copy_(1, rows, mixed)
+            total.index_copy_(1, rows, after)
+        ctx.save_for_backward(q, k, v, read.to(v.dtype), total.masked_fill(total.isneginf(), 0.0))
+        ctx.batches, ctx.beta = batches, beta
+        return read.to(v.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, read, total = ctx.saved_tensors
+        to = [torch.zeros_like(x) for x in (q, k, v)]
+        for batch in ctx.batches:
+            some = gathered(q, k, v, batch)
+            g_rows, read_rows = (x[:, batch.q_rows] for x in (g, read))
+            back = FLASH_BACK(
+                *(g_rows, *some, read_rows, total[:, batch.q_rows], 0.0, False),
+                attn_mask=bias(batch, q),
+                scale=ctx.beta,
+            )
+            for sum_to, rows, part in zip(
+                to, (batch.q_rows, batch.k_rows, batch.k_rows), back, strict=True
+            ):
+                sum_to.index_add_(1, rows.flatten(), part.flatten(1, 2).to(sum_to.dtype))
+        return *to, None, None
+
+
+FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+FLASH_BACK = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+
+
+def gathered(q: Tensor, k: Tensor, v: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """(b h) groups queries d, and the keys and values of each group."""
+    return q[:, batch.q_rows], k[:, batch.k_rows], v[:, batch.k_rows]
+
+
+def bias(batch: Batch, like: Tensor) -> Tensor:
+    """What the kernel adds to the scores: −∞ where nothing may be read."""
+    return torch.zeros(batch.allowed.shape, dtype=like.dtype)[None].masked_fill(
+        ~batch.allowed, -torch.inf
+    )
+
+
+def count(mask: Mask) -> int:
+    """Terms that a mask falls into, once its unions are outermost."""
+    if isinstance(mask, Or):
+        return count(mask.left) + count(mask.right)
+    if isinstance(mask, And):
+        return count(mask.left) * count(mask.right)
+    return 2 if isinstance(mask, Axial) else 1
+
+
+def split(mask: Mask, end: int) -> Iterator[Term]:
+    """A mask as a union of terms, for positions below `end`."""
+    if isinstance(mask, Or):
+        yield from split(mask.left, end)
+        yield from split(mask.right, end)
+    elif isinstance(mask, And):
+        for left, by in split(mask.left, end):
+            for right, also_by in split(mask.right, end):
+                yield left & right, fewest(by, also_by)
+    elif isinstance(mask, Axial) and end <= mask.grid[0] * mask.grid[1]:
+        yield Blocks(mask.grid[1]), None  # the row …
+        yield Strided(mask.grid[1]), Strided(mask.grid[1])  # … and the column
+    elif isinstance(mask, Dilated):
+        yield mask, Strided(mask.step)
+    else:
+        yield mask, mask if isinstance(mask, (Strided, Summary, RandomKeys)) else None
+
+
+def fewest(a: Scatter | None, b: Scatter | None) -> Scatter | None:
+    """Of two that scatter keys, the one that leaves fewer to a query."""
+
+    def share(one: Scatter | None) -> float:
+        match one:
+            case Strided(step):
+                return 1 / step
+            case Summary(size, c):
+                return c / size
+            case RandomKeys(count, among):
+                return count / among
+        return 1.0
+
+    return a if share(a) <= share(b) else b
+
+
+def in_tiles(mask: Mask, q_pos: range, k_pos: range) -> Iterator[Batch]:
+    """Tokens as they come: blocks of queries, those with equally many tiles of keys together."""
+    some = mask.tiles(q_pos, k_pos, TILE).some
+    kinds: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = {}
+    for row, wanted in enumerate(some):
+        q_rows = torch.arange(row * TILE, min((row + 1) * TILE, len(q_pos)))
+        k_rows = torch.arange(len(k_pos))[wanted.repeat_interleave(TILE)[: len(k_pos)]]
+        if len(k_rows):
+            kinds.setdefault((len(q_rows), len(k_rows)), []).append((q_rows, k_rows))
+    for groups in kinds.values():
+        yield batch_of(mask, groups, q_pos, k_pos)
+
+
+def in_order(mask: Mask, by: Scatter, q_pos: range, k_pos: range) -> Iterator[Batch]:
+    """Tokens in an order in which what is scattered lies together."""
+    q_all, k_all = torch.arange(len(q_pos)), torch.arange(len(k_pos))
+    match by:
+        case Strided(step):  # those with one remainder read one another
+            kinds: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = {}
+            for rest in range(step):
+                q_rows = q_all[(rest - q_pos.start) % step :: step]
+                k_rows = k_all[(rest - k_pos.start) % step :: step]
+                if len(q_rows) and len(k_rows):
+                    kinds.setdefault((len(q_rows), len(k_rows)), []).append((q_rows, k_rows))
+            for groups in kinds.values():
+                yield batch_of(mask, groups, q_pos, k_pos)
+        case Summary(size, c):  # few keys, the same for all queries: TILE of these at a time
+            k_rows = k_all[(k_all + k_pos.start) % size >= size - c]
+            whole = len(q_pos) // TILE * TILE
+            for rows in (q_all[:whole].view(-1, TILE), q_all[None, whole:]):
+                if rows.numel() and len(k_rows):
+                    groups = [(one, k_rows) for one in rows]
+                    yield batch_of(mask, groups, q_pos, k_pos)
+        case RandomKeys():  # each query has keys of its own
+            drawn = by.drawn(q_all + q_pos.start) - k_pos.start
+            inside = (drawn >= 0) & (drawn < len(k_pos))
+            k_rows = drawn.clamp(0, len(k_pos) - 1)
+            allowed = mask((q_all + q_pos.start)[:, None], k_rows + k_pos.start)
+            yield Batch(q_all[:, None], k_rows, allowed & inside[:, None])
+
+
+def batch_of(
+    mask: Mask, groups: Iterable[tuple[Tensor, Tensor]], q_pos: range, k_pos: range
+) -> Batch:
+    q_rows, k_rows = (torch.stack(rows) for rows in zip(*groups, strict=True))
+    if mask.relative:
+        shifts = (q_rows[:, :1] - q_rows[:1, :1]).eq(k_rows[:, :1] - k_rows[:1, :1])
+        alike = (q_rows - q_rows[:, :1]).eq(q_rows[0] - q_rows[0, 0]).all()
+        alike &= (k_rows - k_rows[:, :1]).eq(k_rows[0] - k_rows[0, 0]).all() & shifts.all()
+        if alike:  # all groups see the same
+            return Batch(q_rows, k_rows, mask(q_rows[:1] + q_pos.start, k_rows[:1] + k_pos.start))
+    return Batch(q_rows, k_rows, mask(q_rows + q_pos.start, k_rows + k_pos.start))

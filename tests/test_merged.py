@@ -1,0 +1,154 @@
+"""Masks whose keys lie scattered: parts in orders of their own, merged into what `attend` reads."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.autograd import grad
+
+from regard.attention import (
+    Mask,
+    attend,
+    attend_fused,
+    axial,
+    causal,
+    explain,
+    kernels,
+    merged,
+    sparse_transformer,
+    sparse_transformer_fixed,
+    window,
+)
+from regard.attention.call import Call
+from regard.attention.merged import arrange
+from strategies import examples, masks
+
+EXACT = {"rtol": 0.0, "atol": 1e-10}
+SCATTERED = [
+    "strided(5)",
+    "dilated(3, 4)",
+    "summary(6, 2)",
+    "random_keys(3, 29, 1)",
+    "causal & (window(5) | strided(5))",
+    "causal & (blocks(6) | summary(6, 2))",
+    "window(2) | everywhere(1) | random_keys(2, 29, 0)",
+    "axial((5, 6))",
+    "causal & axial((6, 5))",
+    "strided(4) & ~window(9)",
+    "strided(3) & dilated(2, 2) | summary(7, 7)",
+    "~causal & strided(2)",
+    "strided(40)",
+]
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    """So that a few tokens fall into many tiles."""
+    monkeypatch.setattr(merged, "TILE", 4)
+    arrange.cache_clear()
+    yield
+    arrange.cache_clear()
+
+
+def drawn(n, m, *, heads=2, groups=2, dtype=torch.float64):
+    shapes = ((heads, n), (groups, m), (groups, m))
+    return tuple(torch.randn(2, *s, 4, dtype=dtype, requires_grad=True) for s in shapes)
+
+
+def assert_merges(mask, tensors, where, tolerance=EXACT):
+    """The read and all gradients are those of the dense map."""
+    arrangement = arrange(mask, *where)
+    assert arrangement is not None
+    fast = merged.merged(Call.check(*tensors, mask, *where), arrangement)
+    plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).read
+    push = torch.randn_like(fast)
+    for ours, theirs in zip(
+        (fast, *grad(fast, tensors, push)), (plain, *grad(plain, tensors, push)), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, **tolerance)
+
+
+@pytest.mark.parametrize(
+    "where", [(range(29), range(29)), (range(9, 29), range(3, 29)), (range(3), range(20))], ids=str
+)
+@pytest.mark.parametrize("text", SCATTERED)
+def test_parts_merge_into_what_the_dense_map_reads(text, where):
+    mask = Mask.parse(text)
+    assert_merges(mask, drawn(len(where[0]), len(where[1])), where)
+
+
+@given(masks(2), st.integers(1, 22), st.integers(0, 9), st.integers(1, 22), st.integers(0, 9))
+@examples(60)
+def test_any_mask_that_has_scattered_parts_merges(mask, n, q_start, m, k_start):
+    where = range(q_start, q_start + n), range(k_start, k_start + m)
+    if arrange(mask, *where) is not None:
+        assert_merges(mask, drawn(n, m), where)
+
+
+@pytest.mark.parametrize("text", SCATTERED)
+def test_every_pair_that_may_be_read_is_read_once(text):
+    mask, where = Mask.parse(text), (range(3, 29), range(2, 27))
+    times = torch.zeros(26, 25, dtype=torch.int64)
+    for batch in arrange(mask, *where).batches:
+        allowed = batch.allowed.expand(len(batch.q_rows), -1, -1)
+        for rows, columns, may in zip(batch.q_rows, batch.k_rows, allowed, strict=True):
+            assert len(set(rows.tolist())) == len(rows)
+            i, j = may.nonzero(as_tuple=True)
+            times.index_put_((rows[i], columns[j]), torch.ones_like(i), accumulate=True)
+    assert torch.equal(times, mask(*where).long())
+
+
+def test_heads_may_share_keys_and_axes_may_be_few():
+    mask, where = sparse_transformer(4), (range(21), range(21))
+    assert_merges(mask, drawn(21, 21, heads=4, groups=2), where)
+    assert_merges(mask, tuple(x[0, 0].detach().requires_grad_() for x in drawn(21, 21)), where)
+
+
+@pytest.mark.parametrize(
+    "dtype, tolerance",
+    [(torch.float32, {"rtol": 0, "atol": 2e-5}), (torch.bfloat16, {"rtol": 0, "atol": 6e-2})],
+)
+def test_other_types(dtype, tolerance):
+    assert_merges(axial((5, 5)), drawn(25, 25, dtype=dtype), (range(25), range(25)), tolerance)
+
+
+def test_queries_that_may_read_nothing_read_zeros():
+    mask, tensors = Mask.parse("~causal & strided(3)"), drawn(10, 10)
+    arrangement = arrange(mask, range(10), range(10))
+    read = merged.merged(Call.check(*tensors, mask), arrangement)
+    assert not read[..., -3:, :].any() and read[..., :7, :].all()
+    assert all(g.isfinite().all() for g in grad(read.sum(), tensors))
+
+
+def test_nothing_scattered_is_left_to_tiles():
+    for mask in (causal & window(3), Mask.parse("blocks(4) | everywhere(1)"), ~axial((3, 4))):
+        assert arrange(mask, range(12), range(12)) is None
+    # A class token reads all, so rows and columns are not all that is read.
+    assert arrange(axial((3, 4)), range(13), range(13)) is None
+    many = Mask.parse(" | ".join(f"strided({step})" for step in range(2, 12)))
+    assert arrange(many, range(12), range(12)) is None
+
+
+class TestChoice:
+    @pytest.fixture(autouse=True)
+    def whole_tiles(self, small_tiles, monkeypatch):
+        monkeypatch.setattr(merged, "TILE", 128)
+
+    @pytest.mark.parametrize(
+        "mask", [sparse_transformer(32), sparse_transformer_fixed(64), axial((32, 32))], ids=str
+    )
+    def test_it_is_taken_where_it_reads_less(self, mask, monkeypatch):
+        tensors = tuple(torch.randn(1, 2, 1024, 16, requires_grad=True) for _ in "qkv")
+        assert explain(*tensors, mask=mask).startswith("SDPA part by part, merged")
+        monkeypatch.setattr(kernels, "tiled", None)
+        fast, plain = attend_fused(*tensors, mask=mask), attend(*tensors, mask=mask).read
+        torch.testing.assert_close(fast, plain, rtol=0, atol=2e-5)
+        entries = arrange(mask, range(1024), range(1024)).entries
+        assert entries < 0.35 * 1024**2
+
+    def test_it_is_not_where_tiles_read_less_or_the_kernel_cannot(self):
+        q, k, v = (torch.randn(1, 1, 1024, 16) for _ in "qkv")
+        near = Mask.parse("dilated(8, 2)")
+        assert explain(q, k, v, mask=near).startswith("SDPA tile by tile")
+        wide = torch.randn(1, 1, 1024, 24)
+        assert "merged" not in explain(q, k, wide, mask=sparse_transformer(32))
