@@ -11,9 +11,11 @@ from regard.attention import (
     Learned,
     Linear,
     LinearState,
+    MultiHead,
     RandomFeatures,
     attend,
     attend_fused,
+    causal,
     make_attention,
     watch,
 )
@@ -225,3 +227,16 @@ def test_a_saved_model_says_all_there_is_to_say():
     assert torch.equal(first(WORDS), second(WORDS))
     assert not any("directions" in name for name in first.state_dict())
     assert isinstance(first.decoder[0].attention.attention, nn.Module)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: GPT(GPTConfig(width=8, layers=1, heads=2, words=9, attention="channels")),
+        lambda: ViT(ViTConfig(width=8, layers=1, heads=2, attention="channels", mask="window(3)")),
+        lambda: MultiHead(8, 2, attention=make_attention("channels", 4), mask=causal),
+    ],
+)
+def test_a_mask_is_refused_for_channels_before_anything_is_computed(build):
+    with pytest.raises(ValueError, match="is between tokens, and in attention='channels'"):
+        build()

@@ -90,6 +90,15 @@ class ChannelAttention:
         read, weights = plain(Call(q, k, v, None, None, None, None, call.beta))
         return Attended(_nowhere_reads_zeros(read.mT, call), weights)
 
+    def refuse(self, what: Mask | Predicate | Tensor | None, name: str = "mask") -> None:
+        """Say that a mask or a bias, of which a layer may have one, is not for channels."""
+        if what is not None:
+            said = f"of shape {tuple(what.shape)}" if isinstance(what, Tensor) else what
+            raise ValueError(
+                f"{name} {said} is between tokens, and in attention='channels' channels read "
+                "channels: leave it out, or take softmax or linear"
+            )
+
     def check(
         self,
         q: Tensor,
@@ -102,13 +111,8 @@ class ChannelAttention:
         beta: float | int | None = None,
     ) -> ChannelCall:
         """As `Call.check`, with what a map between channels cannot have refused, and its own β."""
-        for name, what in (("mask", mask), ("bias", bias)):
-            if what is not None:
-                said = f"of shape {tuple(what.shape)}" if isinstance(what, Tensor) else what
-                raise ValueError(
-                    f"{name} {said} is between tokens, and here channels read channels: leave it "
-                    "out"
-                )
+        self.refuse(mask)
+        self.refuse(bias, "bias")
         call = ChannelCall.check(q, k, v, None, q_pos, k_pos, None, beta)
         assert isinstance(call, ChannelCall)
         n, m, d, e = *q.shape[-2:-1], *k.shape[-2:], v.shape[-1]

@@ -19,6 +19,13 @@ Attention = Callable[..., Tensor | Attended]  # with the arguments of attend
 Observer = Callable[[Call, Tensor, bool], None]  # the call, its read, whether of its own tokens
 
 
+def check_fits(attention: Attention, mask: Mask | Predicate | Tensor | None) -> None:
+    """Let an attention that has no use for masks refuse one before anything is computed."""
+    refuse = getattr(attention, "refuse", None)
+    if refuse is not None:
+        refuse(mask)
+
+
 class MultiHead(nn.Module):
     """Tokens read from tokens: their own (self-attention) or another sequence's (`context`).
 
@@ -50,6 +57,7 @@ class MultiHead(nn.Module):
         check_mask(mask)
         if not callable(attention):
             raise TypeError(f"attention is a function such as attend_fused, not {attention!r}")
+        check_fits(attention, mask)
         if head_width is None and width % heads:
             near = f"{width // heads * heads} and {(width // heads + 1) * heads}"
             raise ValueError(

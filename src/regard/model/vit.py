@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Mask, Place, learned_2d, rotary_2d, sinusoidal_2d
-from regard.attention.heads import Attention
-from regard.model.block import last_norm, stack
+from regard.attention.heads import Attention, check_fits
+from regard.model.block import Block, last_norm, stack
 from regard.model.config import ViTConfig
 from regard.model.parts import ConvStem, PatchEmbed, initialise, make_head
 
@@ -40,6 +40,9 @@ class ViT(nn.Module):
             )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = stack(config, attention=attention)
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            check_fits(block.attention.attention, self.mask)
         self.norm = last_norm(config)
         self.head = make_head(config.width, config.head, config.classes)
         initialise(self, config.init, config.layers)
