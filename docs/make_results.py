@@ -26,6 +26,7 @@ def page() -> str:
     parts += foretold()
     parts += understood()
     parts += questioned()
+    parts += cheaper()
     for device in ("cuda", "cpu"):
         parts += decoding_speed(f"bench-decoding-{device}")
     for device in ("cuda", "cpu"):
@@ -222,8 +223,8 @@ UNDERSTOOD = (
     "of SST-2 is the 872 sentences of its dev.tsv. Settings were chosen on validation, which for "
     "SST-2 has phrases as well as sentences, so that those of at least 12 words counted most; dev "
     "was read for two settings of each recipe, of which the later stands here. Those of `reviews` "
-    "were chosen on a draw of their own from the templates of the test. The runs were several at a time on one GPU, so their times are those "
-    "of a crowd."
+    "were chosen on a draw of their own from the templates of the test. The runs were several at "
+    "a time on one GPU, so their times are those of a crowd."
 )
 
 
@@ -262,6 +263,64 @@ QUESTIONED = (
     "the same labels, and its 95% interval by Student's t over the seeds. *Untrained* is the same "
     "model, with its first weights. Fine-tuning was settled on validation of SST-2."
 )
+
+
+def cheaper() -> list[str]:
+    """Models with their attention exchanged: quality beside what it costs."""
+    parts: list[str] = []
+    for path in sorted(RESULTS.glob("cheaper-*.json")):
+        facts, rows = read(path.stem), []
+        seen = "accuracy" if "accuracy" in facts["summary"][0] else "loss"
+        for line in facts["summary"]:
+            quality = line[seen]
+            form = "{:.1%}" if seen == "accuracy" else "{:.3f}"
+            mean, low, high = (form.format(quality[name]) for name in ("mean", "low", "high"))
+            speed, peak = line.get("items_per_second"), line.get("peak_bytes")
+            rows.append(
+                [
+                    line["choice"],
+                    f"`{line['words']}`" if "(" in line["words"] else line["words"],
+                    f"{mean} ({low} to {high})",
+                    f"{line['parameters']:,}",
+                    f"{line['flops'] / 1e6:.2f}",
+                    "" if speed is None else f"{speed:,.0f}",
+                    "" if peak is None else f"{peak / 1e6:,.0f}",
+                ]
+            )
+            if seen == "loss":
+                rows[-1].append(f"{line['bits_per_byte']['mean']:.3f}")
+                rows[-1].append(f"{line['kept_bytes'] / 1e3:,.0f}")
+        title, quality, each, rate, *more = CHEAPER[seen]
+        costs = ["parameters", f"MFLOP {each}", rate, "peak MB"]
+        parts += [
+            f"## {title}",
+            f"{origin(facts)} {COMPARED} {EXCHANGED[seen]}",
+            f"![{quality} against FLOPs and speed](../results/{path.stem}.png)",
+            table(["choice", "who reads whom, and how", quality, *costs, *more], rows),
+        ]
+    return parts
+
+
+CHEAPER = {
+    "accuracy": ("A ViT made cheaper", "test accuracy", "an image", "images/s"),
+    "loss": (
+        *("A language model made cheaper", "loss, nats a token", "a token", "tokens/s"),
+        *("bits per byte", "kB kept to write on"),
+    ),
+}
+COMPARED = (
+    "One recipe, attention exchanged: the mean of the seeds, the least and the greatest. FLOPs are "
+    "those of matrix products and convolutions in a forward pass, of attention the pairs that the "
+    "mask lets read; a kernel may compute more. Speed is that of training, with the choices taking "
+    "turns alone on the device, steps recorded where that pays; peak is the most memory that a "
+    "training step held, model and optimiser included."
+)
+EXCHANGED = {
+    "accuracy": "The test images were read once a run. DaViT is another model, of about as many "
+    "parameters, trained alike.",
+    "loss": "Held-out text in windows that slide by half their length. What is kept to write on "
+    "is that of one text of a full window, in float32.",
+}
 
 
 def share(value: float | None) -> str:

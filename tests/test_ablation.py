@@ -12,15 +12,18 @@ from scipy import stats
 
 from regard.tasks.pretrain.ablation import (
     CHOICES,
+    MODULE,
     QUESTIONS,
     UNTRAINED,
     Ablation,
     drawn,
-    in_process,
+    flags,
     interval,
     keep,
+    named,
     summarised,
 )
+from regard.tasks.processes import in_processes
 
 
 def row(choice: str, seed: int, sst2: float, sick: float, **more: Any) -> dict[str, Any]:
@@ -85,4 +88,4 @@ def test_what_goes_wrong_in_a_process_is_said(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("REGARD_DATA", "/nowhere")
     how = Ablation(data="no-such-corpus", device="cpu")
     with pytest.raises(RuntimeError, match=r"masked, seed 1: [\s\S]*no-such-corpus"):
-        in_process(how, "masked", 1)
+        list(in_processes(MODULE, {named("masked", 1): flags(how, "masked", 1)}, workers=1))

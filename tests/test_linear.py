@@ -440,3 +440,13 @@ def test_a_gpu_reads_the_same_by_its_kernels(feature, mask, dtype):
         )
     if mask is causal:
         assert "plain torch" not in attention.explain(*qkv, mask=mask)
+
+
+@pytest.mark.parametrize("n", [CHUNK, 2 * CHUNK, 2 * CHUNK + 1])
+def test_heads_that_lie_side_by_side_in_one_text_are_read(n):
+    """As `MultiHead` splits them: of a single text that is a view which cannot be cut in place."""
+    q, k, v = (torch.randn(1, n, 2, 4, dtype=torch.float64).transpose(1, 2) for _ in "qkv")
+    read, total = causal_sums(q.exp(), k.exp(), v)
+    weights = (q.exp() @ k.exp().mT).tril()
+    torch.testing.assert_close(read, weights @ v)
+    torch.testing.assert_close(total, weights.sum(-1))

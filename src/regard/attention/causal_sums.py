@@ -54,7 +54,7 @@ def causal_sums(
     if not n or not math.prod(lead):
         return q @ (k.mT @ v), q.sum(-1)
     chunk = -(-n // -(-n // chunk))  # as many chunks, of equal size
-    q, k, v = (x.reshape(-1, n, x.shape[-1]) for x in (q, k, v))
+    q, k, v = (x.reshape(-1, n, x.shape[-1]).contiguous() for x in (q, k, v))
     if n % chunk:  # torch copies even where there is nothing to add
         q, k, v = (pad(x, (0, 0, 0, -n % chunk)) for x in (q, k, v))
     read, total = CausalSums.apply(q, k, v, chunk)  # type: ignore[no-untyped-call]

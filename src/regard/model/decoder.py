@@ -109,8 +109,8 @@ class Decoder(nn.Module):
 
         An attention with a memory of its own, such as two sums, is asked for that.
         """
-        # Under a mask that forgets, keys that no later word may read are dropped.
-        keep = self.mask if self.mask.reach < float("inf") else None
+        # Keys that no later word may read are dropped; causal alone may always read them.
+        keep = None if self.mask == causal else self.mask
         return [
             BlockCache(
                 block.attention.memory(size=size, keep=keep),

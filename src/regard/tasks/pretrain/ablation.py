@@ -14,11 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,15 +24,12 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import stdtrit
 
-from regard.config import change
-from regard.machine import machine
-from regard.progress import progress
-from regard.tasks import find
-from regard.tasks.recipe import choose_recipe
-from regard.tasks.run import Run, load
+from regard.tasks.processes import in_processes, tell, written
+from regard.tasks.run import Run
 from regard.tasks.sentiment.learning import scorer
-from regard.tasks.session import Session
-from regard.train.device import choose_device
+from regard.tasks.side_by_side import trained
+
+MODULE = "regard.tasks.pretrain.ablation"
 
 QUESTIONS = ("masked", "next", "inverted", "inference")
 CHOICES: Mapping[str, tuple[str, ...] | None] = {
@@ -81,52 +74,48 @@ def main(how: Ablation) -> None:
     """Every choice with every seed, a table of what came of it, and perhaps a file."""
     if how.one:
         choice, seed = json.loads(how.one)
-        print("FOUND " + json.dumps(worked(how, choice, seed)))
+        tell(worked(how, choice, seed))
         return
-    jobs = [(choice, seed) for seed in range(how.seeds) for choice in CHOICES]
+    jobs = {
+        named(choice, seed): flags(how, choice, seed)
+        for seed in range(how.seeds)
+        for choice in CHOICES
+    }
     found: list[dict[str, Any]] = []
-    with (
-        progress("pretraining and fine-tuning", len(jobs)) as advance,
-        ThreadPoolExecutor(how.workers) as pool,
-    ):
-        for job in as_completed([pool.submit(in_process, how, *job) for job in jobs]):
-            found += job.result()
-            advance(1)
-            if how.record is not None:  # each time, so that what is done is kept
-                keep(how, how.record, found)
+    words = "pretraining and fine-tuning"
+    for rows in in_processes(MODULE, jobs, how.workers, words=words, runs=how.runs):
+        found += rows
+        if how.record is not None:  # each time, so that what is done is kept
+            keep(how, how.record, found)
     Console().print(drawn(summarised(found)))
 
 
 def keep(how: Ablation, path: Path, found: Sequence[Mapping[str, Any]]) -> None:
     """Write down every run so far, and what they come to."""
-    facts = {
-        "command": command(how),
-        **machine(choose_device(how.device)),
-        "seeds": how.seeds,
-        "rows": list(found),
-        "summary": summarised(found),
-    }
-    path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    written(
+        path,
+        command=command(how),
+        device=how.device,
+        seeds=how.seeds,
+        rows=list(found),
+        summary=summarised(found),
+    )
 
 
-def in_process(how: Ablation, choice: str, seed: int) -> list[dict[str, Any]]:
-    """One choice and seed in a process of its own; what goes wrong there is said here."""
-    with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, "-m", "regard.tasks.pretrain.ablation", "--data", how.data]
-        words += ["--device", how.device, "--one", json.dumps([choice, seed])]
-        words += ["--draws", str(how.draws)]
-        words += ["--runs", str(how.runs or folder)]
-        words += [] if how.epochs is None else ["--epochs", str(how.epochs)]
-        ran = subprocess.run(words, capture_output=True, text=True)
-    lines = [line for line in ran.stdout.splitlines() if line.startswith("FOUND ")]
-    if not lines:
-        raise RuntimeError(f"{choice}, seed {seed}: {ran.stderr.strip()[-2000:]}")
-    rows: list[dict[str, Any]] = json.loads(lines[0].removeprefix("FOUND "))
-    return rows
+def flags(how: Ablation, choice: str, seed: int) -> list[str]:
+    """What a process is told that works on one choice and seed."""
+    words = ["--data", how.data, "--device", how.device, "--draws", str(how.draws)]
+    words += ["--one", json.dumps([choice, seed])]
+    return words + ([] if how.epochs is None else ["--epochs", str(how.epochs)])
+
+
+def named(choice: str, seed: int) -> str:
+    return f"{choice}, seed {seed}"
 
 
 def worked(how: Ablation, choice: str, seed: int) -> list[dict[str, Any]]:
     """Pretrain with a choice of questions, and fine-tune; the figures of that on test."""
+    assert how.runs is not None
     asked = CHOICES[choice]
     rows: dict[str, Any] = {}
     pretrained: dict[str, Any] = {}
@@ -134,7 +123,7 @@ def worked(how: Ablation, choice: str, seed: int) -> list[dict[str, Any]]:
     if asked is not None:
         changes: dict[str, Any] = {f"objectives.{name}": float(name in asked) for name in QUESTIONS}
         changes |= {} if how.epochs is None else {"train.epochs": how.epochs}
-        run = trained(how, "pretrain", how.data, seed, changes)
+        run = trained("pretrain", how.data, {**changes, "train.seed": seed}, how.device, how.runs)
         last = run.metrics[-1]
         pretrained = {
             "questions": {name: last[f"validation.{name} accuracy"] for name in asked},
@@ -149,8 +138,8 @@ def worked(how: Ablation, choice: str, seed: int) -> list[dict[str, Any]]:
             chosen = f"{recipe}-scratch" if asked is None and data == "sst2" else recipe
             draws = how.draws if data == "sst2" else 1
             tuned = [
-                trained(how, "sentiment", chosen, seed * draws + draw, start)
-                for draw in range(draws)
+                trained("sentiment", chosen, {**start, "train.seed": number}, how.device, how.runs)
+                for number in range(seed * draws, (seed + 1) * draws)
             ]
             each = [right(run) for run in tuned]
             best = [max(line["validation.accuracy"] for line in run.metrics) for run in tuned]
@@ -164,16 +153,6 @@ def right(run: Run) -> float:
     part = run.data.windowed(run.data.texts["test"], run.facts)
     shares = scorer(part, run.facts, run.device)(run.model)
     return float((shares.argmax(-1) == part.labels).mean())
-
-
-def trained(how: Ablation, task: str, recipe: str, seed: int, changes: Mapping[str, Any]) -> Run:
-    """A run by a recipe, with nothing measured or drawn that is not asked for here."""
-    assert how.runs is not None
-    entry, chosen = find(task), choose_recipe(task, recipe)
-    config = change(chosen.config(entry.load_config()), {**changes, "train.seed": seed})
-    session = Session(entry.load(), config, chosen, quiet=True)
-    folder = session.go(out=None, root=how.runs, resume=False, device=how.device)
-    return load(folder.path, device=how.device)
 
 
 def summarised(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -235,7 +214,7 @@ def drawn(lines: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def command(how: Ablation) -> str:
-    said = f"python -m regard.tasks.pretrain.ablation --seeds {how.seeds} --draws {how.draws}"
+    said = f"python -m {MODULE} --seeds {how.seeds} --draws {how.draws}"
     return said + (f" --epochs {how.epochs}" if how.epochs else "")
 
 
