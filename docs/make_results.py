@@ -37,6 +37,8 @@ def page() -> str:
         parts += training_speed(f"bench-training-{device}")
     for device in ("cuda", "cpu"):
         parts += attention(f"bench-attention-{device}")
+    for device in ("cuda", "cpu"):
+        parts += cheaper_costs(f"bench-cheaper-{device}")
     parts += ["## What watching costs", WATCHING]
     for device in ("cuda", "cpu"):
         parts += watching(f"bench-watch-{device}")
@@ -265,6 +267,60 @@ QUESTIONED = (
 )
 
 
+def cheaper_costs(name: str) -> list[str]:
+    """Time and memory of all that is cheaper than full attention, and from where on it pays."""
+    if not (RESULTS / f"{name}.json").exists():
+        return []
+    facts, rows = read(name), []
+    for method, seen in facts["summary"].items():
+        ratio = seen["times_full"]
+        rows.append(
+            [
+                method,
+                f"`{seen['path']}`".replace("|", "\\|"),  # which ends a cell otherwise
+                f"{1e3 * seen['seconds']:,.0f} at {seen['n']:,}" if "n" in seen else "",
+                exponent(seen["slope"]),
+                f"{seen['bytes'] / 1e6:,.0f}" if "n" in seen else "",
+                exponent(seen["slope_bytes"]),
+                f"{ratio['ratio']:.1f} at {ratio['n']:,}" if ratio and method != "full" else "",
+                *(from_where(seen["beats"].get(rival)) for rival in ("full", "causal")),
+            ]
+        )
+    left_out = {}
+    for left in reversed(facts["left_out"]):
+        left_out[left["name"]] = f"{left['name']} from {left['n']:,} tokens on ({left['why']})"
+    more = [f"Left out: {'; '.join(left_out.values())}."] if left_out else []
+    title = "one H200" if name.endswith("cuda") else "two CPU cores"
+    head = ["method", "path", "ms, forward + backward", "n^", "peak MB", "n^", "× full"]
+    return [
+        f"## Cheaper attention on {title}",
+        f"{origin(facts)} {CHEAPER_COSTS}",
+        f"![Time and memory against the number of tokens](../results/{name}.png)",
+        table([*head, "beats full", "beats causal"], rows),
+        *more,
+    ]
+
+
+CHEAPER_COSTS = (
+    "*n^* is the exponent with which time, and then memory, grows over the upper half of the "
+    "sizes; *× full* is how many times as long full attention takes; *beats* is the number of "
+    "tokens from which a method takes less time. The path is that of the largest size. Memory is "
+    "the peak above q, k and v themselves, gradients included."
+)
+
+
+def exponent(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def from_where(where: dict[str, Any] | None) -> str:
+    if where is None or not where["upto"]:
+        return ""
+    if where["from"] is None:
+        return f"never up to {where['upto']:,}"
+    return f"from {round(where['from']):,}"
+
+
 def cheaper() -> list[str]:
     """Models with their attention exchanged: quality beside what it costs."""
     parts: list[str] = []
@@ -279,7 +335,9 @@ def cheaper() -> list[str]:
             rows.append(
                 [
                     line["choice"],
-                    f"`{line['words']}`" if "(" in line["words"] else line["words"],
+                    f"`{line['words']}`".replace("|", "\\|")
+                    if "(" in line["words"]
+                    else line["words"],
                     f"{mean} ({low} to {high})",
                     f"{line['parameters']:,}",
                     f"{line['flops'] / 1e6:.2f}",
@@ -294,7 +352,7 @@ def cheaper() -> list[str]:
         costs = ["parameters", f"MFLOP {each}", rate, "peak MB"]
         parts += [
             f"## {title}",
-            f"{origin(facts)} {COMPARED} {EXCHANGED[seen]}",
+            f"{origin(facts)} {ONE_RECIPE} {EXCHANGED[seen]}",
             f"![{quality} against FLOPs and speed](../results/{path.stem}.png)",
             table(["choice", "who reads whom, and how", quality, *costs, *more], rows),
         ]
@@ -308,7 +366,7 @@ CHEAPER = {
         *("bits per byte", "kB kept to write on"),
     ),
 }
-COMPARED = (
+ONE_RECIPE = (
     "One recipe, attention exchanged: the mean of the seeds, the least and the greatest. FLOPs are "
     "those of matrix products and convolutions in a forward pass, of attention the pairs that the "
     "mask lets read; a kernel may compute more. Speed is that of training, with the choices taking "
