@@ -38,9 +38,11 @@ MASKS = {  # in words → the expression
     "the last of each block": "summary(5, 1)",
     "only what is later": "~causal",
     "streaming": "causal & (window(4) | sinks(2))",
-    "sparse transformer": "causal & (window(5) | strided(5))",
     "prefix language model": "causal | prefix(8)",
-    "BigBird": "window(2) | everywhere(2) | random_keys(2, 25, 0)",
+    "sparse transformer": "causal & (window(5) | strided(5))",
+    "the same, by blocks": "sparse_transformer_fixed(5)",
+    "Longformer": "longformer(3, 2)",
+    "BigBird": "bigbird(2, 2, 2, 25)",
 }
 ABOUT_GRIDS = (
     "On a grid: tokens 0 to 23 are 4 rows of 6; token 24, a class token, reads and is read freely."
