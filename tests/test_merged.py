@@ -15,6 +15,7 @@ from regard.attention import (
     explain,
     kernels,
     merged,
+    neighbourhood,
     sparse_transformer,
     sparse_transformer_fixed,
     window,
@@ -38,6 +39,10 @@ SCATTERED = [
     "strided(3) & dilated(2, 2) | summary(7, 7)",
     "~causal & strided(2)",
     "strided(40)",
+    "neighbourhood(1, (6, 5))",
+    "neighbourhood(2, (7, 9)) & causal",
+    "neighbourhood(1, (3, 19)) | strided(7)",
+    "axial((6, 5)) | neighbourhood(1, (6, 5))",
 ]
 
 
@@ -45,6 +50,7 @@ SCATTERED = [
 def small_tiles(monkeypatch):
     """So that a few tokens fall into many tiles."""
     monkeypatch.setattr(merged, "TILE", 4)
+    monkeypatch.setattr(merged, "SIDE", 2)
     arrange.cache_clear()
     yield
     arrange.cache_clear()
@@ -98,6 +104,13 @@ def test_every_pair_that_may_be_read_is_read_once(text):
     assert torch.equal(times, mask(*where).long())
 
 
+@pytest.mark.parametrize("grid", [(6, 5), (4, 4), (1, 9), (7, 1), (2, 11)], ids=str)
+@pytest.mark.parametrize("r", [0, 1, 3])
+def test_neighbourhoods_on_whole_grids(r, grid):
+    n = grid[0] * grid[1]
+    assert_merges(neighbourhood(r, grid), drawn(n, n), (range(n), range(n)))
+
+
 def test_heads_may_share_keys_and_axes_may_be_few():
     mask, where = sparse_transformer(4), (range(21), range(21))
     assert_merges(mask, drawn(21, 21, heads=4, groups=2), where)
@@ -133,9 +146,17 @@ class TestChoice:
     @pytest.fixture(autouse=True)
     def whole_tiles(self, small_tiles, monkeypatch):
         monkeypatch.setattr(merged, "TILE", 128)
+        monkeypatch.setattr(merged, "SIDE", 8)
 
     @pytest.mark.parametrize(
-        "mask", [sparse_transformer(32), sparse_transformer_fixed(64), axial((32, 32))], ids=str
+        "mask",
+        [
+            sparse_transformer(32),
+            sparse_transformer_fixed(64),
+            axial((32, 32)),
+            neighbourhood(2, (32, 32)),
+        ],
+        ids=str,
     )
     def test_it_is_taken_where_it_reads_less(self, mask, monkeypatch):
         tensors = tuple(torch.randn(1, 2, 1024, 16, requires_grad=True) for _ in "qkv")

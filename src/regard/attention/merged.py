@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -25,11 +26,20 @@ from torch.autograd.function import once_differentiable
 
 from regard.attention.algebra import And, Mask, Or
 from regard.attention.call import Call
-from regard.attention.masks import Axial, Blocks, Dilated, RandomKeys, Strided, Summary
+from regard.attention.masks import (
+    Axial,
+    Blocks,
+    Dilated,
+    Neighbourhood,
+    RandomKeys,
+    Strided,
+    Summary,
+)
 from regard.attention.sparse import TILE
 
 MOST_TERMS = 8  # of a union; what falls into more is left to tiles
-Scatter = Strided | Summary | RandomKeys
+SIDE = 8  # cells of a grid, of the squares of queries that read one square of keys around them
+Scatter = Strided | Summary | RandomKeys | Neighbourhood
 Term = tuple[Mask, Scatter | None]  # a mask, and what in it scatters keys, if anything does
 
 
@@ -184,6 +194,8 @@ def split(mask: Mask, end: int) -> Iterator[Term]:
         yield Strided(mask.grid[1]), Strided(mask.grid[1])  # … and the column
     elif isinstance(mask, Dilated):
         yield mask, Strided(mask.step)
+    elif isinstance(mask, Neighbourhood) and end <= mask.grid[0] * mask.grid[1]:
+        yield mask, mask
     else:
         yield mask, mask if isinstance(mask, (Strided, Summary, RandomKeys)) else None
 
@@ -199,6 +211,8 @@ def fewest(a: Scatter | None, b: Scatter | None) -> Scatter | None:
                 return c / size
             case RandomKeys(count, among):
                 return count / among
+            case Neighbourhood(r, (height, width)):
+                return min(1.0, (2 * r + SIDE) ** 2 / (height * width))
         return 1.0
 
     return a if share(a) <= share(b) else b
@@ -237,12 +251,45 @@ def in_order(mask: Mask, by: Scatter, q_pos: range, k_pos: range) -> Iterator[Ba
                 if rows.numel() and len(k_rows):
                     groups = [(one, k_rows) for one in rows]
                     yield batch_of(mask, groups, q_pos, k_pos)
+        case Neighbourhood():
+            yield from in_squares(mask, by, q_pos, k_pos)
         case RandomKeys():  # each query has keys of its own
             drawn = by.drawn(q_all + q_pos.start) - k_pos.start
             inside = (drawn >= 0) & (drawn < len(k_pos))
             k_rows = drawn.clamp(0, len(k_pos) - 1)
             allowed = mask((q_all + q_pos.start)[:, None], k_rows + k_pos.start)
             yield Batch(q_all[:, None], k_rows, allowed & inside[:, None])
+
+
+def in_squares(mask: Mask, by: Neighbourhood, q_pos: range, k_pos: range) -> Iterator[Batch]:
+    """Squares of cells, each reading the square of all that lies around it."""
+    (height, width), n = by.grid, len(q_pos)
+    if q_pos != k_pos or q_pos.start:
+        yield from in_tiles(mask, q_pos, k_pos)
+        return
+    side = SIDE if 2 * by.r < SIDE else 2 * SIDE  # what lies around is read for each square
+    kinds: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = {}
+    for top, left in product(range(0, height, side), range(0, width, side)):
+        bottom, right = min(top + side, height), min(left + side, width)
+        above, before = max(0, top - by.r), max(0, left - by.r)
+        below, after = min(bottom + by.r, height), min(right + by.r, width)
+        q_rows = square((top, bottom, left, right), width, n)
+        k_rows = square((above, below, before, after), width, n)
+        kind = (bottom - top, below - above, top - above, left - before, len(q_rows), len(k_rows))
+        if len(q_rows):
+            kinds.setdefault(kind, []).append((q_rows, k_rows))
+    alike = mask == by and n == height * width  # then all groups of a kind see the same
+    for groups in kinds.values():
+        some = batch_of(mask, groups[:1] if alike else groups, q_pos, k_pos)
+        q_rows, k_rows = (torch.stack(rows) for rows in zip(*groups, strict=True))
+        yield Batch(q_rows, k_rows, some.allowed)
+
+
+def square(sides: Sequence[int], width: int, end: int) -> Tensor:
+    """The tokens of a rectangle of the grid, those before `end`."""
+    top, bottom, left, right = sides
+    cells = torch.arange(top, bottom)[:, None] * width + torch.arange(left, right)
+    return cells[cells < end]
 
 
 def batch_of(
