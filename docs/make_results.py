@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from regard.bench.growth import beaten
+
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "results"
 
@@ -283,7 +285,7 @@ def cheaper_costs(name: str) -> list[str]:
                 f"{seen['bytes'] / 1e6:,.0f}" if "n" in seen else "",
                 exponent(seen["slope_bytes"]),
                 f"{ratio['ratio']:.1f} at {ratio['n']:,}" if ratio and method != "full" else "",
-                *(from_where(seen["beats"].get(rival)) for rival in ("full", "causal")),
+                *(beaten(seen["beats"].get(rival)) for rival in ("full", "causal")),
             ]
         )
     left_out = {}
@@ -311,14 +313,6 @@ CHEAPER_COSTS = (
 
 def exponent(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
-
-
-def from_where(where: dict[str, Any] | None) -> str:
-    if where is None or not where["upto"]:
-        return ""
-    if where["from"] is None:
-        return f"never up to {where['upto']:,}"
-    return f"from {round(where['from']):,}"
 
 
 def cheaper() -> list[str]:

@@ -18,7 +18,6 @@ from regard.bench.cheaper import (
     Measured,
     Shape,
     agree,
-    beaten,
     checked_at,
     contenders,
     grid,
@@ -27,7 +26,7 @@ from regard.bench.cheaper import (
     summary,
 )
 from regard.bench.cheaper_figure import apart, draw, round_numbers, short
-from regard.bench.growth import crossover, foretold, per_head, slope
+from regard.bench.growth import beaten, crossover, foretold, per_head, slope
 from regard.bench.live_bytes import LiveBytes
 from test_figures import assert_legible, boxes_of_words
 

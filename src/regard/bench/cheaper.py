@@ -30,7 +30,7 @@ from regard.attention.channel import attend_channels
 from regard.attention.masks import axial, blocks, neighbourhood, windows
 from regard.attention.patterns import bigbird, longformer, sparse_transformer
 from regard.bench.cheaper_figure import draw
-from regard.bench.growth import crossover, foretold, per_head, slope
+from regard.bench.growth import beaten, crossover, foretold, per_head, slope
 from regard.bench.live_bytes import LiveBytes
 from regard.bench.measure import interleave
 from regard.bench.table import figure
@@ -511,15 +511,6 @@ def table(
 
 def power(exponent: float | None) -> str:
     return "–" if exponent is None else f"{exponent:.2f}"
-
-
-def beaten(where: Mapping[str, Any] | None) -> str:
-    """Where a contender beats another, in words."""
-    if where is None or not where["upto"]:
-        return "–"
-    if where["from"] is None:
-        return f"never up to {where['upto']:,}"
-    return f"from {round(where['from']):,}"
 
 
 def reasons(left_out: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -61,3 +61,12 @@ def per_head(rows: Iterable[Mapping[str, Any]], what: str, way: str | None = Non
         if value is not None:
             found.append((row["n"], value / (row["batch"] * row["heads"])))
     return found
+
+
+def beaten(where: Mapping[str, Any] | None) -> str:
+    """Where a contender beats another, in words."""
+    if where is None or not where["upto"]:
+        return "–"
+    if where["from"] is None:
+        return f"never up to {where['upto']:,}"
+    return f"from {round(where['from']):,}"

@@ -18,7 +18,7 @@ from regard.attention.heads import Attention
 from regard.attention.masks import windows
 from regard.model.davit_config import DaViTConfig
 from regard.model.norm import LayerNorm
-from regard.model.parts import FeedForward, StochasticDepth, initialise
+from regard.model.parts import FeedForward, StochasticDepth, check_images, initialise
 
 Grid = tuple[int, int]
 
@@ -65,17 +65,7 @@ class DaViT(nn.Module):
     def check(self, images: Tensor) -> None:
         """Refuse in a sentence what is no batch of images that the stages can halve."""
         config = self.config
-        if images.ndim != 4:
-            raise ValueError(
-                f"images have {images.ndim} axes, {tuple(images.shape)}; a batch has 4: "
-                "(images, channels, height, width)"
-            )
-        if not images.is_floating_point():
-            raise TypeError(f"images hold {images.dtype}; a model reads numbers, often 0 … 1")
-        if images.shape[-3] != config.channels:
-            raise ValueError(
-                f"images have {images.shape[-3]} channels and the model reads {config.channels}"
-            )
+        check_images(images, config.channels)
         height, width = images.shape[-2:]
         if height % config.stride or width % config.stride or not height or not width:
             raise ValueError(

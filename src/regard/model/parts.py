@@ -162,6 +162,19 @@ def initialise(model: nn.Module, how: Literal["modern", "2017"], layers: int) ->
             nn.init.normal_(module.weight, std=std)
 
 
+def check_images(images: Tensor, channels: int) -> None:
+    """Refuse in a sentence what is no batch of images with so many channels."""
+    if images.ndim != 4:
+        raise ValueError(
+            f"images have {images.ndim} axes, {tuple(images.shape)}; a batch has 4: "
+            "(images, channels, height, width)"
+        )
+    if not images.is_floating_point():
+        raise TypeError(f"images hold {images.dtype}; a model reads numbers, often 0 … 1")
+    if images.shape[-3] != channels:
+        raise ValueError(f"images have {images.shape[-3]} channels and the model reads {channels}")
+
+
 def _check_splits(images: Tensor, patch: int) -> None:
     height, width = images.shape[-2:]
     if height % patch or width % patch or not height or not width:

@@ -13,7 +13,7 @@ from regard.attention import Mask, Place, learned_2d, rotary_2d, sinusoidal_2d
 from regard.attention.heads import Attention, check_fits
 from regard.model.block import Block, last_norm, stack
 from regard.model.config import ViTConfig
-from regard.model.parts import ConvStem, PatchEmbed, initialise, make_head
+from regard.model.parts import ConvStem, PatchEmbed, check_images, initialise, make_head
 
 
 class ViT(nn.Module):
@@ -55,17 +55,7 @@ class ViT(nn.Module):
     def features(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b n c"]:
         """Every token after the last block: the patches row by row, then the class token."""
         config, p = self.config, self.config.patch
-        if images.ndim != 4:
-            raise ValueError(
-                f"images have {images.ndim} axes, {tuple(images.shape)}; a batch has 4: "
-                "(images, channels, height, width)"
-            )
-        if not images.is_floating_point():
-            raise TypeError(f"images hold {images.dtype}; a model reads numbers, often 0 … 1")
-        if images.shape[-3] != config.channels:
-            raise ValueError(
-                f"images have {images.shape[-3]} channels and the model reads {config.channels}"
-            )
+        check_images(images, config.channels)
         x = self.patches(images)
         grid = (images.shape[-2] // p, images.shape[-1] // p)
         if self.class_token is not None:

@@ -91,6 +91,14 @@ class Compared(NamedTuple):
     told: Told
 
 
+def compare_or_say(how: Asked, what: Compared) -> None:
+    """Compare, as a command: a mistake in what was asked ends it with a sentence."""
+    try:
+        compare(how, what)
+    except UserError as trouble:
+        raise SystemExit(str(trouble)) from None
+
+
 def compare(how: Asked, what: Compared) -> None:
     """Every choice with every seed, then its speed; a table, and perhaps a file and a picture."""
     choices = what.choices(how)

@@ -23,7 +23,7 @@ from regard.tasks.classify.learning import scorer
 from regard.tasks.comparison_figure import Told
 from regard.tasks.processes import Row
 from regard.tasks.run import Run
-from regard.tasks.side_by_side import Asked, Choice, Compared, compare, configured
+from regard.tasks.side_by_side import Asked, Choice, Compared, compare_or_say, configured
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,7 @@ COMPARED = Compared(
 
 
 def main(how: Cheaper) -> None:
-    """Compare, or say in a sentence why not."""
-    try:
-        compare(how, COMPARED)
-    except UserError as trouble:
-        raise SystemExit(str(trouble)) from None
+    compare_or_say(how, COMPARED)
 
 
 if __name__ == "__main__":

@@ -18,14 +18,13 @@ import tyro
 
 from regard.attention.cache import Kept, Remembers
 from regard.attention.linear_state import Summed
-from regard.errors import UserError
 from regard.model.flops import forward_flops
 from regard.model.gpt import GPT
 from regard.tasks.comparison_figure import Told
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.processes import Row
 from regard.tasks.run import Run
-from regard.tasks.side_by_side import Asked, Choice, Compared, compare, configured
+from regard.tasks.side_by_side import Asked, Choice, Compared, compare_or_say, configured
 
 
 @dataclass(frozen=True)
@@ -128,11 +127,7 @@ COMPARED = Compared(
 
 
 def main(how: Cheaper) -> None:
-    """Compare, or say in a sentence why not."""
-    try:
-        compare(how, COMPARED)
-    except UserError as trouble:
-        raise SystemExit(str(trouble)) from None
+    compare_or_say(how, COMPARED)
 
 
 if __name__ == "__main__":
