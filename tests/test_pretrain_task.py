@@ -883,3 +883,9 @@ def test_any_text_has_a_recipe():
     assert choose_recipe("pretrain", data="own.txt").config(PretrainConfig).objectives == (
         ObjectivesConfig()
     )
+
+
+def test_runs_are_compared_by_what_they_know_by_heart(run, tmp_path, capsys):
+    out = tmp_path / "compare.png"
+    assert main(["compare", str(run.folder.path), "--out", str(out), "--device", "cpu"]) == 0
+    assert "gap" in capsys.readouterr().out and out.stat().st_size > 5_000

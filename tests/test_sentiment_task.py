@@ -596,9 +596,9 @@ def seen_by_the_model(config: SentimentConfig, facts: object, batch: TextBatch) 
     shown = []
 
     class Model(torch.nn.Module):
-        def forward(self, words, segments, *, positions):
+        def forward(self, words, segments, *, positions, each):
             shown.append(words)
-            return torch.zeros(len(words), 2)
+            return torch.zeros(1, len(words), 2)
 
     SENTIMENT.objective(config, facts)(Model(), batch)
     return shown[0]
@@ -949,3 +949,9 @@ def test_labelled_texts_are_listed_and_told_how_to_get(tmp_path, capsys, monkeyp
     assert str(home) in rows()["sst2"]
     assert main(["data", "fetch", "sst2"]) == 0
     assert f"sst2 is here already, in {home}" in capsys.readouterr().out
+
+
+def test_runs_are_compared_by_what_they_know_by_heart(run, tmp_path, capsys):
+    out = tmp_path / "compare.png"
+    assert main(["compare", str(run.folder.path), "--out", str(out), "--device", "cpu"]) == 0
+    assert "gap" in capsys.readouterr().out and out.stat().st_size > 5_000

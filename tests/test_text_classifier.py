@@ -1,5 +1,7 @@
 """A text is classified as transformers' BERT does it, and padding has no say in it."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given
@@ -11,6 +13,7 @@ from regard.attention import attend
 from regard.config import build, to_values
 from regard.model.config import TextClassifierConfig
 from regard.model.text_classifier import TextClassifier
+from regard.model.votes import GAIN, Votes
 from strategies import examples
 from test_bert import padded, tied
 from test_torch_oracles import Twins, scrambled
@@ -123,3 +126,44 @@ def test_a_configuration_survives_and_contradictions_are_named():
     ):
         with pytest.raises(ValueError, match=words):
             configured(**fields)
+
+
+def test_words_and_pairs_vote_by_the_table_and_padding_does_not():
+    votes = Votes(W, 50, K).double()
+    nn.init.normal_(votes.table.weight)
+    positions = padded(5, 1, 3)
+    words = torch.randint(W, positions.shape)
+    found = votes(words, positions)
+    for row, length in enumerate((5, 1, 3)):
+        text = words[row, :length].tolist()
+        rows = [votes.table.weight[word] for word in text]
+        for pair in pairwise(text):
+            rows.append(votes.table.weight[votes.pairs(torch.tensor([pair]))[0, 0]])
+        wanted = GAIN * torch.stack(rows).sum(0) / len(rows) ** 0.5
+        torch.testing.assert_close(found[row], wanted)
+    assert (votes.pairs(words) >= W).all() and (votes.pairs(words) < W + 50).all()
+
+
+def test_neighbours_in_the_other_order_vote_otherwise():
+    votes = Votes(1000, 1 << 18, 2)
+    words = torch.randint(1000, (1, 200))
+    assert (votes.pairs(words) != votes.pairs(words.flip(1)).flip(1)).all()
+
+
+def test_scores_are_the_mean_of_two_opinions_each_of_which_learns_alone():
+    model = made(votes=64)
+    positions, words = padded(6, 4), torch.randint(W, (2, 6))
+    both = model(words, positions=positions)
+    opinions = model(words, positions=positions, each=True)
+    assert opinions.shape == (2, 2, K)
+    torch.testing.assert_close(both, opinions.mean(0))
+    torch.testing.assert_close(opinions[1], model.votes(words, positions))
+    (taught,) = grad(opinions[0].sum(), list(model.votes.parameters()))
+    assert not taught.any()  # what the reader says teaches the votes nothing
+    without = made()
+    assert without(words, positions=positions, each=True).shape == (1, 2, K)
+
+
+def test_a_negative_number_of_votes_is_refused():
+    with pytest.raises(ValueError, match="votes=-1: a number of rows cannot be negative"):
+        configured(votes=-1)

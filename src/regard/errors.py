@@ -17,3 +17,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+
+
+def nearest_widths(width: int, heads: int) -> str:
+    """Which widths split into so many heads, near one that does not."""
+    low = width // heads * heads
+    if low == 0:
+        return f"the smallest width that does is {heads}"
+    return f"nearest widths are {low} and {low + heads}"

@@ -14,6 +14,7 @@ from regard.attention.call import Call, Predicate, check_mask
 from regard.attention.core import Attended, attend_fused
 from regard.attention.positions import Place
 from regard.attention.where import Positions
+from regard.errors import nearest_widths
 
 Attention = Callable[..., Tensor | Attended]  # with the arguments of attend
 Observer = Callable[[Call, Tensor, bool], None]  # the call, its read, whether of its own tokens
@@ -58,11 +59,11 @@ class MultiHead(nn.Module):
         if not callable(attention):
             raise TypeError(f"attention is a function such as attend_fused, not {attention!r}")
         check_fits(attention, mask)
+        if width < 1:
+            raise ValueError(f"width {width}: there must be at least 1")
         if head_width is None and width % heads:
-            near = f"{width // heads * heads} and {(width // heads + 1) * heads}"
-            raise ValueError(
-                f"width {width} does not split into {heads} heads; nearest widths are {near}"
-            )
+            near = nearest_widths(width, heads)
+            raise ValueError(f"width {width} does not split into {heads} heads; {near}")
         groups = heads if groups is None else groups
         if groups < 1 or heads % groups:
             raise ValueError(f"{heads} heads do not share {groups} groups of keys evenly")

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from regard.config import check_kinds
+from regard.errors import nearest_widths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +48,9 @@ class StackConfig:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: there must be at least 1")
         if self.width % self.heads:
-            low = self.width // self.heads * self.heads
             raise ValueError(
                 f"width={self.width} does not split into heads={self.heads}; "
-                f"nearest widths are {low} and {low + self.heads}"
+                + nearest_widths(self.width, self.heads)
             )
         if self.groups is not None and (self.groups < 1 or self.heads % self.groups):
             raise ValueError(f"heads={self.heads} do not share groups={self.groups} evenly")
@@ -215,11 +215,15 @@ class TextClassifierConfig(BertConfig):
     """Read the answer off the first word, or off the mean or the greatest of all words."""
     head_dropout: float = 0.0
     """Share of the pooled numbers dropped in training."""
+    votes: int = 0
+    """Rows for pairs of neighbouring words, which vote beside the reader, as words do; 0: none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.classes < 2:
             raise ValueError(f"classes={self.classes}: there must be at least 2")
+        if self.votes < 0:
+            raise ValueError(f"votes={self.votes}: a number of rows cannot be negative")
         if not 0 <= self.head_dropout < 1:
             raise ValueError(f"head_dropout={self.head_dropout}: a share lies in 0 ≤ … < 1")
 

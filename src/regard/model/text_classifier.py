@@ -1,5 +1,7 @@
 """Say what a text is: a BERT reads it, and one linear layer tells the classes apart.
 
+Words may vote beside it (`votes.py`); the scores are the mean of the two opinions then.
+
 model = TextClassifier(TextClassifierConfig(words=8000, classes=2))
 scores = model(words, positions=positions)      # b classes; padding is at position −1
 """
@@ -15,6 +17,7 @@ from regard.attention.heads import Attention
 from regard.model.bert import Bert
 from regard.model.config import TextClassifierConfig
 from regard.model.parts import initialise
+from regard.model.votes import Votes
 
 
 class TextClassifier(nn.Module):
@@ -27,6 +30,7 @@ class TextClassifier(nn.Module):
         self.dropout = nn.Dropout(config.head_dropout)
         self.head = nn.Linear(config.width, config.classes)
         initialise(self.head, config.init, config.layers)
+        self.votes = Votes(config.words, config.votes, config.classes) if config.votes else None
 
     def forward(
         self,
@@ -34,10 +38,20 @@ class TextClassifier(nn.Module):
         segments: Int[Tensor, "b n"] | None = None,
         *,
         positions: Positions | None = None,
-    ) -> Float[Tensor, "b classes"]:
-        """The scores of each text, whose padding, if any, is at position −1 and comes last."""
+        each: bool = False,
+    ) -> Float[Tensor, "*opinions b classes"]:
+        """The scores of each text, whose padding, if any, is at position −1 and comes last.
+
+        `each`: those of the reader and, where words vote, those of the votes, one after the
+        other. Each is to learn for itself. Were their sum all that is judged, the votes, which
+        learn faster, would leave the reader little to learn, and both together know less.
+        """
         hidden = self.bert(words, segments, positions=positions)
-        return self.head(self.dropout(self.pooled(hidden, positions)))
+        opinions = self.head(self.dropout(self.pooled(hidden, positions)))[None]
+        if self.votes is not None:
+            votes = self.votes(words, positions).to(opinions.dtype)
+            opinions = torch.cat([opinions, votes[None]])
+        return opinions if each else opinions.mean(0)
 
     def pooled(
         self, hidden: Float[Tensor, "b n c"], positions: Positions | None = None

@@ -91,7 +91,7 @@ def draw_comparison(runs: Sequence[Run], path: Path) -> None:
     curves_figure(
         {name: run.metrics for name, run in named.items()},
         path,
-        title=f"{len(runs)} runs, and how much more each knows of its training images",
+        title=f"{len(runs)} runs, and how much more each knows of what it learnt from",
         marks={
             name: marks(run.folder).get(run.folder.path.name, {}) for name, run in named.items()
         },

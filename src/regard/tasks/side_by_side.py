@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count, islice
 from pathlib import Path
 from statistics import mean, quantiles
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
@@ -37,9 +37,6 @@ from regard.tasks.session import Session, parameters
 from regard.train.device import choose_device
 from regard.train.estimate import estimate
 from regard.train.loop import Trainer
-
-if TYPE_CHECKING:
-    pass
 
 ROUNDS = 7  # in which the choices take turns
 TURN = 0.5  # seconds of a turn, at the least

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import Tensor, nn
 
 from regard.data.labelled import Labelled
 from regard.evaluate import classification
@@ -29,6 +30,7 @@ class Judgement:
     majority: float  # of one that always says the most frequent class of the split
     windowed: int = 0  # texts that were read in windows
     shared: int = 0  # texts that are letter for letter among those learnt
+    alone: tuple[float, ...] = ()  # accuracy of the reader and of the votes, where words vote
 
     def to_values(self) -> dict[str, Any]:
         """The deciding figure first."""
@@ -38,6 +40,7 @@ class Judgement:
             "majority": self.majority,
             "windowed": self.windowed,
             "shared": self.shared,
+            **({"alone": list(self.alone)} if self.alone else {}),
             "assessment": self.assessment.to_values(),
         }
 
@@ -51,6 +54,7 @@ class Judgement:
                 values["majority"],
                 values["windowed"],
                 values["shared"],
+                tuple(values.get("alone", ())),
             )
         except (KeyError, TypeError, AttributeError) as trouble:
             raise ValueError(f"these are not the values of a judgement: {trouble}") from None
@@ -60,11 +64,12 @@ def judge(trained: Reader, data: SentimentData, split: str) -> Judgement:
     """Ask about every text of a split, and let the counter of words answer as well."""
     part = part_of(data, split)
     windowed = data.windowed(part, trained.facts)
-    answers = Answers(
-        scorer(windowed, trained.facts, trained.device)(trained.model),
-        windowed.labels,
-        trained.facts.classes,
-    )
+    ask = scorer(windowed, trained.facts, trained.device)
+    answers = Answers(ask(trained.model), windowed.labels, trained.facts.classes)
+    alone: tuple[float, ...] = ()
+    if trained.config.model.votes:
+        opinions = (ask(Opinion(trained.model, at)) for at in range(2))
+        alone = tuple(float((each.argmax(-1) == windowed.labels).mean()) for each in opinions)
     counted = None
     if data.own:  # fitted to what the model learnt from, or the two could not be compared
         given = data.baseline.probabilities(part.texts, part.seconds).argmax(-1)
@@ -76,7 +81,20 @@ def judge(trained: Reader, data: SentimentData, split: str) -> Judgement:
         float(np.bincount(windowed.labels).max() / len(part)),
         int((windowed.counts > 1).sum()),
         data.texts.shared(split) if held else 0,
+        alone,
     )
+
+
+class Opinion(nn.Module):
+    """One of the two opinions of a model in which words vote: its reader's, or the votes'."""
+
+    def __init__(self, model: nn.Module, at: int) -> None:
+        super().__init__()
+        self.model, self.at = model, at
+
+    def forward(self, *args: Any, **options: Any) -> Tensor:
+        opinions: Tensor = self.model(*args, **options, each=True)
+        return opinions[self.at]
 
 
 def answers_on(trained: Reader, data: SentimentData, part: Labelled) -> Shares:
@@ -94,6 +112,9 @@ def summary(judged: Judgement, split: str) -> str:
             f"counting words      {value}%  ({low} to {high}): TF-IDF and logistic regression"
         )
     lines.append(f"most frequent class {100 * judged.majority:.1f}%")
+    if judged.alone:
+        reader, votes = (f"{100 * share:.1f}%" for share in judged.alone)
+        lines.append(f"the reader alone    {reader}, and the votes of words alone {votes}")
     if judged.windowed:
         lines.append(f"{judged.windowed:,} of the texts were read in windows.")
     if judged.shared:

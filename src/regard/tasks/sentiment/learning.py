@@ -30,15 +30,27 @@ def objective(config: SentimentConfig, facts: Facts) -> Objective:
         shown = batch.words
         if config.forget:
             shown = forgotten(batch, config.forget, blank, kept)
-        logits = model(shown, batch.segments, positions=batch.positions).float()
-        loss = against(logits, batch.labels)
+        opinions = said(model, shown, batch)
+        loss = against(opinions, batch.labels)
         if config.agree:
-            again = model(shown, batch.segments, positions=batch.positions).float()
-            loss = (loss + against(again, batch.labels)) / 2 + config.agree * apart(logits, again)
+            again = said(model, shown, batch)
+            differing = apart(opinions[0], again[0])  # votes are the same in both readings
+            loss = (loss + against(again, batch.labels)) / 2 + config.agree * differing
         return (loss * batch.weights).sum(), batch.weights.sum()
 
-    def against(logits: Float[Tensor, "b classes"], labels: Int64[Tensor, "b"]) -> Tensor:
-        return F.cross_entropy(logits, labels, reduction="none", label_smoothing=config.smoothing)
+    def said(model: nn.Module, shown: Int64[Tensor, "b n"], batch: TextBatch) -> Tensor:
+        opinions: Tensor = model(shown, batch.segments, positions=batch.positions, each=True)
+        return opinions.float()
+
+    def against(
+        opinions: Float[Tensor, "opinions b classes"], labels: Int64[Tensor, "b"]
+    ) -> Float[Tensor, "b"]:
+        """The sum of what each opinion loses: it learns as if it were alone."""
+        one_by_one = [
+            F.cross_entropy(each, labels, reduction="none", label_smoothing=config.smoothing)
+            for each in opinions
+        ]
+        return torch.stack(one_by_one).sum(0)
 
     return of
 
