@@ -154,8 +154,10 @@ def _read_by_kernel(q: Tensor, k: Tensor, v: Tensor, kind: torch.dtype) -> Tenso
     from regard.attention.linear_kernel import causal_read as read
 
     shape = (*q.shape[:-1], v.shape[-1])
-    q, k, v = (x.to(kind) if x.ndim > 2 else x[None].to(kind) for x in (q, k, v))
-    return read(q, k, v).reshape(shape)
+    # Small features have large gradients, which float16 cannot hold: those stay wide.
+    of_features = torch.float32 if kind == torch.float16 else kind
+    q, k, v = (x if x.ndim > 2 else x[None] for x in (q, k, v))
+    return read(q.to(of_features), k.to(of_features), v.to(kind)).reshape(shape)
 
 
 def _read_by_fla(q: Tensor, k: Tensor, v: Tensor, kind: torch.dtype) -> Tensor:

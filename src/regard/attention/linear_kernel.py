@@ -129,16 +129,17 @@ class Plan(NamedTuple):
 
 
 def plan_for(q: Tensor, k: Tensor, v: Tensor, chunk: int) -> Plan:
-    """bfloat16 stays as it is, and float16 is multiplied as tf32, which keeps all of its digits.
+    """bfloat16 stays as it is, and float16 is multiplied as float32 in three parts of tf32.
 
-    (In float16 itself the sums would soon pass its largest number, 65504.)
+    In float16 itself the sums would soon pass its largest number, 65504; and tf32 keeps all digits
+    of a float16, but not those of the scores and gradients in between.
     """
     kinds = {x.dtype for x in (q, k, v)}
     widest = max(q.shape[-1], v.shape[-1])
     if kinds != {torch.bfloat16}:
         finest = torch.float32 in kinds
         plan = Plan(torch.float32, "ieee", 0, tile=32, step=32, wide=64, warps=4)
-        plan = plan if finest else plan._replace(precision="tf32", tile=64)
+        plan = plan if finest else plan._replace(precision="tf32x3", tile=32)
     elif widest > 128:
         plan = Plan(torch.bfloat16, "tf32", 0, tile=64, step=32, wide=128, warps=4)
     else:

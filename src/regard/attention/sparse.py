@@ -7,7 +7,8 @@ no pair may read is never computed, and no map of all tokens is ever written.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -113,6 +114,7 @@ def _join(parts: list[Tensor], axis: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
 
 
+@functools.lru_cache(maxsize=256)
 def share_read(mask: Mask, q_pos: range, k_pos: range) -> float:
     """The share of the map that lies in strips the mask reads."""
     entries = sum(
@@ -200,8 +202,7 @@ def flex(call: Call) -> Tensor:
         block_mask = _make_block_mask(call.mask, *where, call.q_pos.start, call.k_pos.start)
         read = flex_attention(q, k, v, None, block_mask, call.beta, grouped)
     else:
-        # One kernel for each mask, dtype and shape is meant: the default limit of 8 is too low.
-        with torch._dynamo.config.patch(recompile_limit=128):
+        with _many_kernels():
             block_mask = _block_mask(call.mask, *where)
             read = _compiled_flex()(q, k, v, None, block_mask, call.beta, grouped)
     assert isinstance(read, Tensor)
@@ -217,9 +218,11 @@ def flex_fits(call: Call) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _block_mask(mask: Mask, q_pos: range, k_pos: range, device: torch.device) -> BlockMask:
+    if q_pos.start == k_pos.start == 0:  # as in training: nothing to add, and nothing to look up
+        return _make_block_mask(mask, q_pos, k_pos, device, 0, 0)
     # Offsets as tensors, so that a cache moving on does not compile the kernel anew.
-    q_start, k_start = torch.tensor([q_pos.start, k_pos.start], device=device).unbind()
-    return _make_block_mask(mask, q_pos, k_pos, device, q_start, k_start)
+    starts = torch.tensor([q_pos.start, k_pos.start], device=device, dtype=torch.int32)
+    return _make_block_mask(mask, q_pos, k_pos, device, *starts.unbind())
 
 
 def _make_block_mask(
@@ -232,8 +235,10 @@ def _make_block_mask(
 ) -> BlockMask:
     from torch.nn.attention.flex_attention import BlockMask
 
+    shifted = not (isinstance(q_start, int) and q_start == k_start == 0)
+
     def reads(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        return mask.reads(q + q_start, k + k_start)
+        return mask.reads(q + q_start, k + k_start) if shifted else mask.reads(q, k)
 
     some, every = mask.tiles(q_pos, k_pos, TILE, device)
     # The last row and column may be cut short: leave their edge to the predicate.
@@ -252,6 +257,21 @@ def _ragged(tiles: Tensor) -> tuple[Tensor, Tensor]:
     count = tiles.sum(-1, dtype=torch.int32)
     order = tiles.int().argsort(dim=-1, descending=True, stable=True).int()
     return count[None, None], order[None, None]
+
+
+@contextmanager
+def _many_kernels() -> Iterator[None]:
+    """Let torch compile a kernel for each mask, dtype and shape: its limit of 8 is too low.
+
+    Set by hand, for `config.patch` takes 27 µs, which is much beside a kernel of a few hundred.
+    """
+    settings = torch._dynamo.config
+    before = settings.recompile_limit
+    settings.recompile_limit = max(before, 128)
+    try:
+        yield
+    finally:
+        settings.recompile_limit = before
 
 
 @functools.cache
