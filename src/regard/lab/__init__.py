@@ -1,0 +1,1 @@
+"""The theory of attention as checks that can fail."""
