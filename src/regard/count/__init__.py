@@ -1,0 +1,37 @@
+"""What a model costs: parameters, multiply-adds and memory, in closed form beside measured."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from regard.count.cost import Cost, Sizes
+
+if TYPE_CHECKING:
+    from regard.count.closed import cache_numbers, costs
+    from regard.count.measured import Measured, measure
+    from regard.count.training import Estimate, Peak, estimate
+
+_HOMES = {
+    "closed": ("costs", "cache_numbers"),
+    "measured": ("Measured", "measure"),
+    "training": ("Estimate", "Peak", "estimate"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"regard.count.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "Cost",
+    "Estimate",
+    "Measured",
+    "Peak",
+    "Sizes",
+    "cache_numbers",
+    "costs",
+    "estimate",
+    "measure",
+]
