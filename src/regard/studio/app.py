@@ -1,0 +1,201 @@
+"""The studio as an ASGI application: its addresses, its one page, and how it says what is wrong.
+
+    app = make_app(Path("runs"))
+
+Modules of the page come from a table that is made at the start: nothing in an address becomes a
+path on the disk. Runs, likewise, are looked up by name among those that are there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from regard.errors import UserError
+from regard.look.document import PAGE as LOOK
+from regard.look.document import plain
+from regard.studio import answers, ideas
+from regard.studio.events import events_of
+from regard.studio.forms import forms
+from regard.studio.listing import Runs, has_report
+from regard.studio.loaded import Loaded
+from regard.studio.safety import REPORT_POLICY, Guard, page_policy
+from regard.studio.trainings import Trainings
+
+HOST, PORT = "127.0.0.1", 8347
+PAGE = files("regard.studio") / "page"
+KINDS = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+
+
+def make_app(
+    root: Path,
+    runs: Sequence[Path] = (),
+    *,
+    token: str | None = None,
+    host: str = HOST,
+    port: int = PORT,
+) -> Starlette:
+    """The studio on the runs in `root`, and on those named; new ones are made in `root`.
+
+    `host` and `port` are those it is served on: requests that name others are refused. With a
+    `token`, so are those that do not know it.
+    """
+    trainings = Trainings(root)
+    known = Runs(root, runs, trainings)
+    loaded = Loaded()
+    static = page_table()
+    shell, policy = page_shell(static)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        loaded.close()
+        await run_in_threadpool(trainings.stop_all)
+
+    async def show(request: Request) -> Response:
+        return Response(shell, media_type="text/html", headers={"Cache-Control": "no-cache"})
+
+    async def module(request: Request) -> Response:
+        found = static.get(request.path_params["name"])
+        if found is None:
+            raise HTTPException(404, "the page has no such part")
+        content, kind = found
+        return Response(content, headers={"Content-Type": kind, "Cache-Control": "no-cache"})
+
+    async def list_runs(request: Request) -> Response:
+        return answer({"root": str(root), "runs": await run_in_threadpool(known.rows)})
+
+    async def show_run(request: Request) -> Response:
+        return answer(await run_in_threadpool(known.whole, request.path_params["id"]))
+
+    async def report(request: Request) -> Response:
+        path = known.find(request.path_params["id"])
+        if not has_report(path):
+            raise HTTPException(404, f"{path} has no report yet")
+        headers = {"Content-Security-Policy": REPORT_POLICY}
+        return FileResponse(
+            path / "report.html", media_type="text/html; charset=utf-8", headers=headers
+        )
+
+    async def recipes(request: Request) -> Response:
+        return answer(await run_in_threadpool(forms))
+
+    async def start(request: Request) -> Response:
+        wish = await said(request)
+        task, recipe, changes = (wish.get(name) for name in ("task", "recipe", "changes"))
+        if not (isinstance(task, str) and isinstance(recipe, str)):
+            raise HTTPException(422, "task and recipe are missing, or are no words")
+        if not isinstance(changes, dict | None):
+            raise HTTPException(422, "changes are values by the names of their fields")
+        name = await run_in_threadpool(trainings.start, task, recipe, changes or {})
+        return answer({"id": name}, 201)
+
+    async def stop(request: Request) -> Response:
+        name = request.path_params["id"]
+        await run_in_threadpool(known.stop, name)
+        return answer({"id": name})
+
+    async def resume(request: Request) -> Response:
+        name = request.path_params["id"]
+        await run_in_threadpool(known.resume, name)
+        return answer({"id": name})
+
+    routes = [
+        Route("/", show),
+        Route("/page/{name:path}", module),
+        Route("/api/runs", list_runs),
+        Route("/api/runs", start, methods=["POST"]),
+        Route("/api/recipes", recipes),
+        Route("/api/runs/{id}", show_run),
+        Route("/api/runs/{id}/events", partial(events_of, known)),
+        Route("/api/runs/{id}/report", report),
+        Route("/api/runs/{id}/stop", stop, methods=["POST"]),
+        Route("/api/runs/{id}/resume", resume, methods=["POST"]),
+        *answers.routes(loaded, known.find),
+        *ideas.routes(),
+    ]
+    guard = Middleware(Guard, host=host, port=port, token=token, policy=policy)
+    handlers: dict[Any, Any] = {
+        HTTPException: refuse,
+        UserError: correct,
+        ValueError: correct,
+        OverflowError: correct,
+    }
+    app = Starlette(
+        routes=routes, middleware=[guard], exception_handlers=handlers, lifespan=lifespan
+    )
+    app.router.redirect_slashes = False  # an address is right or wrong
+    return app
+
+
+def page_table() -> dict[str, tuple[bytes, str]]:
+    """All modules and styles of the page by their address under /page, with their types."""
+    found: dict[str, tuple[bytes, str]] = {}
+
+    def add(folder: Traversable, under: str) -> None:
+        for entry in sorted(folder.iterdir(), key=lambda each: each.name):
+            kind = KINDS.get(Path(entry.name).suffix)
+            if entry.is_dir():
+                add(entry, f"{under}{entry.name}/")
+            elif kind is not None:
+                found[under + entry.name] = entry.read_bytes(), kind
+
+    add(LOOK, "regard/")
+    add(PAGE, "studio/")
+    return found
+
+
+def page_shell(static: Mapping[str, Any]) -> tuple[str, str]:
+    """The page that loads all others, and the policy that lets in the one script inside it."""
+    modules = (name for name in static if name.endswith(".js"))
+    imports = {name.removesuffix(".js"): f"/page/{name}" for name in modules}
+    names = json.dumps({"imports": imports})
+    digest = base64.b64encode(hashlib.sha256(names.encode()).digest()).decode()
+    text = (PAGE / "index.html").read_text(encoding="utf-8")
+    return text.replace("{{importmap}}", names), page_policy(f"sha256-{digest}")
+
+
+async def said(request: Request) -> dict[str, Any]:
+    """The table that a request says in JSON."""
+    try:
+        found = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "the body is not JSON") from None
+    if not isinstance(found, dict):
+        raise HTTPException(400, "the body is JSON, but no table")
+    return found
+
+
+def answer(value: Any, status: int = 200) -> Response:
+    """A value as JSON, with null for numbers that JSON lacks."""
+    # In ASCII, since texts of users may hold halves of letters that UTF-8 cannot say.
+    return Response(
+        json.dumps(plain(value), allow_nan=False), status, media_type="application/json"
+    )
+
+
+async def refuse(request: Request, trouble: HTTPException) -> Response:
+    said = answer({"error": trouble.detail}, trouble.status_code)
+    said.headers.update(trouble.headers or {})
+    return said
+
+
+async def correct(request: Request, trouble: Exception) -> Response:
+    """A mistake of the person's, in the sentence that the terminal would show."""
+    return answer({"error": str(trouble)}, 422)

@@ -1,0 +1,114 @@
+"""`regard studio [RUN…]`: serve the page, say where, and open it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from regard.errors import UserError
+
+
+def studio(
+    *runs: Path,
+    root: Path = Path("runs"),
+    host: str = "127.0.0.1",
+    port: int = 8347,
+    open_browser: bool = True,
+) -> None:
+    """See your runs in the browser.
+
+    Args:
+        runs: folders of runs to show beside those in the root.
+        root: the folder with your runs; new ones are made there.
+        host: the address to listen on; any but this machine's own asks visitors for a token.
+        port: the port to listen on; 0 takes one that is free.
+        open_browser: open the page at once.
+    """
+    try:
+        import uvicorn
+
+        from regard.studio.app import make_app
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("starlette", "uvicorn", "anyio"):
+            raise
+        raise UserError(f"the studio needs {missing.name}: pip install 'regard[studio]'") from None
+    from regard.studio.safety import is_loopback
+
+    with listening(host, port) as listener:
+        port = listener.getsockname()[1]
+        token = None if is_loopback(host) else secrets.token_urlsafe(24)
+        app = make_app(root, runs, token=token, host=host, port=port)
+        address = address_of(host, port, token)
+        print(f"studio on {root}: {address}    (Ctrl-C ends it)", flush=True)
+        if token is not None:
+            print(
+                "Others on this network can reach it, and whoever has this address can train and "
+                "read your runs; it is not encrypted.",
+                file=sys.stderr,
+            )
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # Started in the background by a shell: its trainings could not be interrupted either.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_level="critical",
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=1,  # a page that listens would keep it up for ever
+            )
+        )
+        if open_browser and has_screen():
+            open_soon(address)
+        with suppress(KeyboardInterrupt):  # which is how it ends
+            server.run(sockets=[listener])
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens, or a sentence about why there is none."""
+    if not 0 <= port <= 65535:
+        raise UserError(f"--port {port}: ports are 0 to 65535")
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as trouble:
+        raise UserError(f"--host {host} --port {port} is no address: {trouble}") from None
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError as trouble:
+        listener.close()
+        raise UserError(
+            f"cannot listen on {host} at port {port} ({trouble.strerror}); another studio may be "
+            f"there: open it, or take --port {port + 1 if 0 < port < 65535 else 8347}"
+        ) from None
+    return listener
+
+
+def address_of(host: str, port: int, token: str | None) -> str:
+    """Where the page is, as a browser is told."""
+    from regard.studio.safety import ANYWHERE, in_address
+
+    name = socket.gethostname() if host in ANYWHERE else in_address(host)
+    return f"http://{name}:{port}/" + (f"?token={token}" if token else "")
+
+
+def has_screen() -> bool:
+    """Whether a browser would open in a window, and not take over the terminal."""
+    named = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return sys.platform in ("win32", "darwin") or bool(named)
+
+
+def open_soon(address: str) -> None:
+    """Open the page in a thread: the server that answers it is about to start in this one."""
+    import threading
+    import webbrowser
+
+    threading.Timer(0.5, webbrowser.open, (address,)).start()

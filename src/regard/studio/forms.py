@@ -1,0 +1,135 @@
+"""Recipes as forms: every field of a configuration with its kind, its default and what it means.
+
+The words are those that stand under the fields in the source, as `--help` shows them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any, Literal
+
+from regard.tasks import TASKS
+from regard.tasks.recipe import Recipe, recipes
+
+KINDS = {bool: "bool", int: "int", float: "float"}
+
+
+def forms() -> list[dict[str, Any]]:
+    """The recipes that can be followed here: their data are embedded, on this machine, or yours."""
+    found = []
+    for task, entry in TASKS.items():
+        kind = entry.load_config()
+        for name, recipe in recipes(task).items():
+            own = is_own(recipe, task)
+            config = recipe.config(kind)
+            if not (own or is_here(config.data)):
+                continue
+            lines = fields_of(config)
+            for line in lines:
+                if own and line["name"] == "data":
+                    line["default"] = ""  # to be said
+            found.append(
+                {
+                    "task": task,
+                    "name": name,
+                    "words": recipe.about.words or entry.summary,
+                    "default": recipe.about.default and not own,
+                    "fields": lines,
+                }
+            )
+    return found
+
+
+def is_own(recipe: Recipe, task: str) -> bool:
+    """Whether a recipe is for data of the user's own: it names none, and another does instead."""
+    if recipe.values.get("data"):
+        return False
+    default = TASKS[task].load_config()().data
+    return any(each.values.get("data") == default for each in recipes(task).values())
+
+
+def is_here(data: str) -> bool:
+    """Whether data of this name are embedded, or lie on this machine."""
+    from regard.data.catalogue import EMBEDDED, KNOWN, find, resolve
+    from regard.data.corpus import CORPORA, find_corpus
+    from regard.data.labelled import LABELLED, find_labelled
+    from regard.data.pairs import PAIRS, find_pairs
+    from regard.data_command import CAPTIONED
+
+    if data in EMBEDDED:
+        return True
+    if data in KNOWN:
+        return find(KNOWN[data]) is not None
+    if data in CAPTIONED:
+        return not CAPTIONED[data].address or resolve(data).exists()
+    if data in CORPORA:
+        return not CORPORA[data].places or find_corpus(data) is not None
+    if data in PAIRS:
+        return not PAIRS[data].places or find_pairs(data) is not None
+    if data in LABELLED:
+        return not LABELLED[data].places or find_labelled(data) is not None
+    return resolve(data).exists()
+
+
+def fields_of(config: Any, under: str = "") -> list[dict[str, Any]]:
+    """The fields of a configuration and of the tables in it, by dotted name."""
+    hints, help_on = typing.get_type_hints(type(config)), helps(typing.cast(Any, type(config)))
+    found: list[dict[str, Any]] = []
+    for each in fields(config):
+        value, name = getattr(config, each.name), f"{under}{each.name}"
+        if not each.init:
+            continue
+        if is_dataclass(value):
+            found += fields_of(value, f"{name}.")
+            continue
+        hint = hints[each.name]
+        line = {"name": name, "kind": KINDS.get(hint, "text"), "default": shown(value)}
+        if typing.get_origin(hint) is Literal:
+            line |= {"kind": "choice", "choices": list(typing.get_args(hint))}
+        found.append({**line, "help": help_on.get(each.name, "")})
+    return found
+
+
+def shown(value: Any) -> Any:
+    """A value as it is typed into a field: several are parted by commas."""
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def joined(config: Any, under: str = "") -> dict[str, Any]:
+    """All values of a configuration by dotted name."""
+    found: dict[str, Any] = {}
+    for each in fields(config):
+        value = getattr(config, each.name)
+        if is_dataclass(value):
+            found |= joined(value, f"{under}{each.name}.")
+        elif each.init:
+            found[f"{under}{each.name}"] = value
+    return found
+
+
+@cache
+def helps(kind: Any) -> Mapping[str, str]:
+    """What stands under each field of a dataclass, and of those it is made from."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if "__dataclass_fields__" not in vars(base):
+            continue
+        tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        body = tree.body if isinstance(tree, ast.ClassDef) else []
+        for line, after in pairwise(body):
+            if (
+                isinstance(line, ast.AnnAssign)
+                and isinstance(line.target, ast.Name)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+                and isinstance(after.value.value, str)
+            ):
+                found[line.target.id] = inspect.cleandoc(after.value.value)
+    return found

@@ -1,0 +1,199 @@
+/**
+ * The server's answers, one function a route.
+ *
+ * Every function takes an AbortSignal last, or in its options: a view that is left asks no more.
+ * What goes wrong is thrown as an Error whose message is a sentence to show as it is.
+ *
+ * @typedef {Object} Run
+ * @property {string} id
+ * @property {?string} task
+ * @property {?string} data
+ * @property {?string} recipe
+ * @property {"training"|"stopped"|"done"|"broken"} state
+ * @property {number} epoch how many are done
+ * @property {?number} epochs how many there are to be
+ * @property {?{name: string, value: number}} figure the best one on validation
+ * @property {number[]} spark that figure after each epoch
+ * @property {?number} parameters
+ * @property {string} modified ISO time
+ * @property {"image"|"text"|"pair"|null} input what it can be asked
+ * @property {boolean} writes whether it goes on with a text
+ * @property {?string} error why it cannot be read, or why its training failed
+ *
+ * @typedef {Run & {config: Object, metrics: Object[], log: string, report: boolean}} WholeRun
+ *
+ * @typedef {Object} Field one setting of a recipe
+ * @property {string} name dotted, such as train.epochs
+ * @property {"int"|"float"|"bool"|"text"|"choice"} kind
+ * @property {*} default
+ * @property {string} help
+ * @property {Array} [choices]
+ *
+ * @typedef {Object} Recipe
+ * @property {string} task
+ * @property {string} name
+ * @property {string} words
+ * @property {boolean} default
+ * @property {Field[]} fields
+ *
+ * @typedef {Object} Token
+ * @property {string} text
+ * @property {number} probability
+ * @property {Array<[string, number]>} top the likeliest, the first one first
+ */
+
+export const AWAY = "The studio does not answer. Is it still running in its terminal?";
+
+/** @returns {Promise<{root: string, runs: Run[]}>} */
+export const runs = (signal) => ask("/api/runs", { signal });
+
+/** @returns {Promise<WholeRun>} */
+export const run = (id, signal) => ask(at(id), { signal });
+
+/** @returns {Promise<Recipe[]>} */
+export const recipes = (signal) => ask("/api/recipes", { signal });
+
+/**
+ * Start a training.
+ * @param {{task: string, recipe: string, changes: Object<string, *>}} wish
+ * @returns {Promise<{id: string}>}
+ */
+export const start = (wish, signal) => ask("/api/runs", { json: wish, signal });
+
+/** Let the training end after its step; what it learned is kept. */
+export const stop = (id, signal) => ask(at(id, "stop"), { json: {}, signal });
+
+/** @returns {Promise<{id: string}>} */
+export const resume = (id, signal) => ask(at(id, "resume"), { json: {}, signal });
+
+export const reportAddress = (id) => at(id, "report");
+
+/**
+ * What happens in a run, from its first epoch on, until it ends or the signal says so.
+ * @param {string} id
+ * @param {{metrics?: function(Object), log?: function(string), state?: function(string)}} hear
+ */
+export const watch = (id, hear, signal) => listen(at(id, "events"), { signal }, hear);
+
+/**
+ * Where the model looked.
+ * @param {string} id
+ * @param {Blob|{text: string, pair?: string}} input an image (its type says which kind) or a text
+ * @param {{layer?: number|string, signal?: AbortSignal}} [options]
+ * @returns {Promise<{document: Object, answers: *}>}
+ */
+export function look(id, input, { layer, signal } = {}) {
+  const query = layer === undefined || layer === null ? "" : `?${new URLSearchParams({ layer })}`;
+  const body = input instanceof Blob ? { blob: input } : { json: input };
+  return ask(at(id, "look") + query, { ...body, signal });
+}
+
+/**
+ * Let the model go on with a text, heard token by token; aborting the signal stops it.
+ * @param {string} id
+ * @param {{text: string, temperature: number, top_p: number, length: number}} wish
+ * @param {{token?: function(Token), end?: function({why: string})}} hear
+ */
+export const write = (id, wish, hear, signal) =>
+  listen(at(id, "write"), { json: wish, signal }, hear);
+
+/** @returns {Promise<{weights: number[][], read: number[][], scores: *, jacobian: *}>} */
+export const attend = (wish, signal) => ask("/api/attend", { json: wish, signal });
+
+/** @returns {Promise<{text: string, matrix: *, density: number}>} */
+export const mask = (wish, signal) => ask("/api/mask", { json: wish, signal });
+
+/** All claims, without running them. */
+export const lab = (signal) => ask("/api/lab", { signal });
+
+/** Check one claim with these numbers. */
+export const claim = (id, numbers, signal) =>
+  ask(`/api/lab/${encodeURIComponent(id)}`, { json: { numbers }, signal });
+
+/**
+ * Ask for JSON. With `json` or `blob` it is a POST.
+ * @returns {Promise<*>}
+ */
+export async function ask(address, options = {}) {
+  const answer = await send(address, options);
+  return answer.json();
+}
+
+/**
+ * Hear server-sent events until the stream ends or the signal says so.
+ *
+ * `hear` has a function for each name of event; data that are JSON arrive as values. A stream that
+ * breaks off throws; one that was aborted just ends.
+ */
+export async function listen(address, options, hear) {
+  try {
+    const answer = await send(address, options);
+    for await (const { event, data } of events(answer.body)) hear[event]?.(valueOf(data));
+  } catch (error) {
+    if (options.signal?.aborted) return;
+    throw error instanceof TypeError ? new Error(AWAY) : error;
+  }
+}
+
+/** The answer to a request that went well. */
+async function send(address, { json, blob, signal }) {
+  const request = { signal, cache: "no-store" };
+  if (json !== undefined) {
+    request.method = "POST";
+    request.headers = { "Content-Type": "application/json" };
+    request.body = JSON.stringify(json);
+  } else if (blob) {
+    request.method = "POST";
+    request.headers = { "Content-Type": blob.type };
+    request.body = blob;
+  }
+  const answer = await fetch(address, request).catch((error) => {
+    throw signal?.aborted ? error : new Error(AWAY);
+  });
+  if (answer.ok) return answer;
+  const { error } = await answer.json().catch(() => ({}));
+  throw Object.assign(new Error(error ?? `The studio answered with ${answer.status}.`), {
+    status: answer.status,
+  });
+}
+
+/** Events of a stream: {event, data}. Comments, which keep the line open, are left out. */
+async function* events(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const blocks = (rest + value).split(/\r\n\r\n|\n\n|\r\r/);
+      rest = blocks.pop();
+      for (const block of blocks) {
+        const found = parsed(block);
+        if (found.data !== null) yield found;
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => {}); // which closes the connection, and stops the server
+  }
+}
+
+function parsed(block) {
+  let event = "message";
+  const data = [];
+  for (const line of block.split(/\r\n|\n|\r/)) {
+    const [, name, value] = /^([^:]*):? ?(.*)$/s.exec(line);
+    if (name === "event") event = value;
+    if (name === "data") data.push(value);
+  }
+  return { event, data: data.length ? data.join("\n") : null };
+}
+
+function valueOf(data) {
+  try {
+    return JSON.parse(data);
+  } catch {
+    return data;
+  }
+}
+
+const at = (id, what) => `/api/runs/${encodeURIComponent(id)}${what ? `/${what}` : ""}`;

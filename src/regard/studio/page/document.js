@@ -1,0 +1,144 @@
+/**
+ * Ask a run where it looked, and draw what comes: its answer in words, and the sections of the look
+ * document by the views that they name.
+ *
+ * Only the newest question counts: a new one waits until its asker pauses, and ends the request
+ * before it.
+ */
+
+import { unitOf } from "studio/run";
+
+const SHOWN = 5; // answers that are listed
+
+/**
+ * A way to ask, and the elements that show what comes of it.
+ *
+ * `ask(input)` asks, after `wait` ms in which nothing else is asked; `ask(null, words)` takes the
+ * answer away and says the words instead. `answer`, `status` and `sections` are for the view to
+ * place; with `bars` the answer lists the likeliest ones, which most sections do themselves.
+ */
+export function looking({ api, draw, params, signal, tools }, { wait = 0, bars = false } = {}) {
+  const { html } = tools;
+  const answer = html("div", { class: "answer" });
+  const status = html("p", { class: "note", role: "status" });
+  const sections = html("div", { class: "looked" });
+  let under = new AbortController(); // the question under way
+  let timer = 0;
+  signal.addEventListener("abort", stop);
+  return { answer, status, sections, ask, stop };
+
+  function ask(input, words = "") {
+    stop();
+    if (input === null) return clear(words);
+    timer = setTimeout(send, wait, input);
+    wants(true);
+  }
+
+  /** Forget the question that waits or is under way. */
+  function stop() {
+    clearTimeout(timer);
+    under.abort();
+    wants(false);
+  }
+
+  async function send(input) {
+    const mine = (under = new AbortController());
+    try {
+      const found = await api.look(params.id, input, { signal: mine.signal });
+      const { document, answers } = found;
+      // Then drawing happens at once, without an empty page in between.
+      await Promise.allSettled(document.sections.map(({ view }) => import(`regard/views/${view}`)));
+      if (mine.signal.aborted) return;
+      tools.unhint();
+      status.textContent = "";
+      status.classList.remove("trouble");
+      answer.replaceChildren(...answerOf(answers, tools, bars));
+      sections.replaceChildren();
+      await draw(sections, document.sections);
+      if (!mine.signal.aborted) wants(false);
+    } catch (error) {
+      if (mine.signal.aborted) return;
+      clear(error.message);
+      status.classList.add("trouble");
+      wants(false);
+    }
+  }
+
+  function clear(words) {
+    tools.unhint();
+    status.classList.remove("trouble");
+    status.textContent = words;
+    answer.replaceChildren();
+    sections.replaceChildren();
+  }
+
+  /** What is shown is still the answer to another question. */
+  function wants(more) {
+    for (const part of [answer, sections]) {
+      part.classList.toggle("stale", more);
+      part.setAttribute("aria-busy", String(more));
+    }
+  }
+}
+
+/** What a run answers, in words: the values of `predict`, one for each text that was asked. */
+export function answerOf(answers, tools, bars = false) {
+  const all = [answers].flat().filter(Boolean);
+  if (all.length < 2) return all.flatMap((values) => saidOf(values, tools, bars));
+  return all.map((values) => {
+    const name = tools.html("p", { class: "note", dir: "auto" }, values.input);
+    return tools.html("div", { class: "one" }, name, saidOf(values, tools));
+  });
+}
+
+function saidOf(values, { html, format }, bars = false) {
+  const said = values.answer ?? values.translation;
+  const shares = Object.entries(values.probabilities ?? {}).sort(([, a], [, b]) => b - a);
+  const share = values.probabilities?.[said];
+  return [
+    typeof said === "string" &&
+      html(
+        "p",
+        { class: said.length > 24 ? "says long" : "says", dir: "auto" },
+        said || html("i", {}, "nothing"),
+        share !== undefined && html("span", { class: "share" }, format.percent(share)),
+      ),
+    (values.words ?? []).map((best, i) => barsOf(`Missing word ${i + 1}`, Object.entries(best))),
+    shares.length > 0 && (bars || said === undefined) && barsOf(null, shares),
+  ]
+    .flat()
+    .filter(Boolean);
+
+  function barsOf(title, named) {
+    const rows = named.slice(0, SHOWN).map(([name, part]) => barOf(name, part, { html, format }));
+    return html("div", { class: "answers" }, title && html("h4", {}, title), html("ol", {}, rows));
+  }
+}
+
+/** A name, its share of 1 as a bar, and as a number. */
+export function barOf(name, share, { html, format }, attributes = {}) {
+  return html(
+    "li",
+    attributes,
+    html("span", { class: "name", title: name }, html("bdi", {}, name)),
+    html("span", { class: "track" }, html("i", { style: { width: `${100 * share}%` } })),
+    html("span", { class: "share" }, format.percent(share)),
+  );
+}
+
+/** The heading of a view on one run: whose it is, and the way back. */
+export function headingOf({ id, data, figure }, words, { html, format }) {
+  const known = [
+    data && `trained on ${data}`,
+    figure && `${figure.name.replaceAll(/[._]/g, " ")} ${format.quantity(figure.value, unitOf(figure.name))}`,
+  ];
+  const own = `#run/${encodeURIComponent(id)}`;
+  const link = (href, name) => [html("a", { href }, name), " / "];
+  return html(
+    "header",
+    {},
+    html("p", { class: "trail" }, link("#runs", "Runs"), link(own, id)),
+    html("h1", {}, words),
+    html("p", { class: "subtitle" }, known.filter(Boolean).join("; ")),
+  );
+}

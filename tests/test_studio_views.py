@@ -1,0 +1,580 @@
+"""One's own pictures and texts in the studio: drawn, dropped, typed, gone on with, in Chromium."""
+
+import asyncio
+import base64
+import json
+import math
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import uvicorn
+from PIL import Image
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+import regard as rg
+from regard.data.embedded.digits import load_digits
+from regard.look.document import packed, plain, png_uri
+from regard.studio.app import make_app, page_shell, page_table
+
+pytestmark = pytest.mark.chromium
+
+HOSTILE = "</script><img src=x onerror='window.harmed=1'>"
+
+
+def arc(x, y, wide, high, start, end):
+    """Points along an ellipse, from one angle to another."""
+    angles = np.radians(np.linspace(start, end, 25))
+    return np.stack([x + wide * np.cos(angles), y + high * np.sin(angles)], 1).tolist()
+
+
+# Digits as somebody may draw them, on a sheet of 100 × 100.
+DIGITS = {
+    0: [arc(50, 50, 25, 38, -90, 270)],
+    1: [[[50, 12], [50, 88]]],
+    2: [[*arc(50, 32, 22, 20, -180, 40), [28, 88], [74, 88]]],
+    3: [arc(48, 31, 20, 19, -160, 90) + arc(48, 69, 23, 19, -90, 160)],
+    4: [[[30, 12], [26, 55], [76, 55]], [[66, 14], [64, 90]]],
+    5: [[[70, 12], [36, 12], [32, 45], *arc(48, 65, 22, 22, -120, 140)]],
+    6: [[[62, 12], *arc(50, 66, 22, 22, -150, -510)]],
+    7: [[[28, 14], [72, 14], [44, 88]]],
+    8: [arc(50, 30, 18, 18, 90, -270) + arc(50, 69, 22, 21, -90, 270)],
+    9: [[*arc(48, 34, 20, 20, 0, -360), [68, 34], [64, 88]]],
+}
+
+
+def moved(lines, scale, right=0.0, down=0.0):
+    return [
+        [[50 + scale * (x - 50) + right, 50 + scale * (y - 50) + down] for x, y in line]
+        for line in lines
+    ]
+
+
+@contextmanager
+def served(make) -> Iterator[str]:
+    """The address of an application, made for a free port, for as long as it is needed."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = uvicorn.Server(
+        uvicorn.Config(make(port), port=port, log_level="error", timeout_graceful_shutdown=1)
+    )
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until(lambda: server.started)
+    yield f"http://127.0.0.1:{port}/"
+    server.should_exit = True
+    thread.join(20)
+
+
+def until(holds, patience=30.0):
+    end = time.monotonic() + patience
+    while not holds():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+
+
+# The real server, on small runs
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("views")
+    options = {"quiet": True, "report": False, "device": "cpu"}
+    model = {"width": 32, "layers": 2, "heads": 2, "hidden": 64}
+    small = {"model": model, "train.optimiser.rate": 4e-3}
+    rg.train("classify", data="digits", epochs=12, out=folder / "digits", **small, **options)
+    text = folder / "lines.txt"
+    text.write_text("the cat sat on the mat.\na dog ran in the park!\n" * 300)
+    letters = {"kind": "characters", "floor": 1}
+    model = {"width": 32, "layers": 2, "heads": 2, "length": 64}
+    small = {"batch": 8, "vocabulary": letters, "model": model}
+    rg.train("language", data=text, epochs=2, out=folder / "lines", **small, **options)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def studio(root) -> Iterator[str]:
+    with served(lambda port: make_app(root, port=port)) as address:
+        yield address
+
+
+@pytest.fixture
+def show(browser):
+    """Opens a view; in the end nothing has gone wrong in it, and nothing was asked elsewhere."""
+    pages = []
+
+    def open_view(address, expected=(), **options):
+        page = browser.open(address, **options)
+        pages.append((page, address.partition("#")[0], expected))
+        assert page.count("link[href$='views.css']") == 1
+        return page
+
+    yield open_view
+    for page, home, expected in pages:
+        page.evaluate("1")  # lets events arrive
+        page.close()
+        assert [words for words in page.errors if not any(part in words for part in expected)] == []
+        assert all(url.startswith((home, "data:", f"blob:{home}")) for url in page.requests)
+
+
+def draw(page, lines):
+    """The lines, by mouse."""
+    page.place(".sheet")
+    left, top, width, height = page.box(".sheet")
+    for line in lines:
+        for i, (x, y) in enumerate(line):
+            kind = "mouseMoved" if i else "mousePressed"
+            mouse(page, kind, left + x * width / 100, top + y * height / 100)
+        mouse(page, "mouseReleased", left + x * width / 100, top + y * height / 100)
+
+
+def mouse(page, kind, x, y):
+    more = {"button": "left", "buttons": 1, "clickCount": 1}
+    page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+
+def pixels_of(page, selector):
+    """The grey values of a canvas or of an image in a drawing."""
+    found = page.evaluate(f"""(async () => {{
+      const element = document.querySelector({json.dumps(selector)});
+      const image = new Image();
+      image.src = element.toDataURL?.() ?? element.getAttribute("href");
+      await image.decode();
+      const canvas = document.createElement("canvas");
+      [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+      canvas.getContext("2d").drawImage(image, 0, 0);
+      return canvas.toDataURL();
+    }})()""")
+    return np.asarray(Image.open(BytesIO(base64.b64decode(found.partition(",")[2]))).convert("L"))
+
+
+def seen(page, drawings, size=8):
+    """What a model sees of drawings."""
+    asked = f"{json.dumps(drawings)}.map((lines) => [...seen(lines, {size})])"
+    found = page.evaluate(f'import("studio/draw").then(({{ seen }}) => {asked})')
+    return np.array(found, np.uint8).reshape(-1, size, size)
+
+
+def test_a_drawing_becomes_a_digit_like_those_that_were_learned(show, studio):
+    page = show(f"{studio}#image/digits")
+    found = seen(page, list(DIGITS.values()))
+    real = load_digits().images[:, 0]
+    # Pixels count dots, so they are sixteenths, rounded as the data are.
+    assert set(np.unique(found)) <= {int(count / 16 * 255 + 0.5) for count in range(17)}
+    # The same height, width and amount of ink as the digits of scikit-learn have.
+    assert (real > 0.1).any(2)[:, [0, -1]].all() and (found > 25).any(2)[:, [0, -1]].all()
+    low, high = np.percentile(real.mean((1, 2)), [1, 99])
+    assert ((low < found.mean((1, 2)) / 255) & (found.mean((1, 2)) / 255 < high)).all()
+    widths = (found > 25).any(1).sum(1)
+    assert widths[1] <= 4 and (np.delete(widths, 1) >= 5).all() and (widths <= 6).all()
+    # One drawn small in a corner is the same digit.
+    small = seen(page, [moved(lines, 0.3, -30, 25) for lines in DIGITS.values()])
+    assert np.abs(small.astype(int) - found).mean() < 4
+
+
+def test_drawings_of_no_extent_are_drawn_too(show, studio):
+    page = show(f"{studio}#image/digits")
+    dot, dash, nothing = seen(page, [[[[50, 50]]], [[[10, 50], [90, 50]]], []])
+    assert dot[3:5, 3:5].min() == 255 and dot[0].max() == 0
+    assert dash[0].max() == 0 and dash[3:5].max() == 255
+    assert nothing.max() == 0
+
+
+def test_a_fine_drawing_has_its_mass_in_the_middle_and_a_margin(show, studio):
+    page = show(f"{studio}#image/digits")
+    for one in seen(page, list(DIGITS.values()), 28).astype(float):
+        rows, columns = np.nonzero(one.sum(1))[0], np.nonzero(one.sum(0))[0]
+        assert 19 <= max(np.ptp(rows), np.ptp(columns)) + 1 <= 22
+        weights = one / one.sum()
+        for axis in (0, 1):
+            assert abs((weights.sum(axis) * np.arange(28)).sum() - 13.5) < 0.3
+
+
+def test_a_drawn_digit_is_recognised(show, studio, root):
+    page = show(f"{studio}#image/digits")
+    run = rg.load(root / "digits")
+    drawings = [moved(lines, s, r) for lines in DIGITS.values() for s, r in ((1, 0), (0.4, 25))]
+    said = [answer.to_values()["answer"] for answer in run.predict(*seen(page, drawings))]
+    right = np.mean([word == str(i // 2) for i, word in enumerate(said)])
+    assert right >= 0.8, said
+
+
+def test_a_digit_that_is_drawn_is_answered_and_looked_at(show, studio, root, tmp_path):
+    page = show(f"{studio}#image/digits")
+    assert page.text(".outcome .note").startswith("Draw something")
+    draw(page, DIGITS[3])
+    page.until("document.querySelectorAll('.looked .attention .cell').length > 0")
+    sent = pixels_of(page, ".seen canvas")
+    # What is shown beside the sheet is what the model was given, to the pixel.
+    assert (pixels_of(page, ".looked .picture image") == sent).all() and sent.shape == (8, 8)
+    answer = rg.load(root / "digits").predict(sent)[0].to_values()
+    share = f"{answer['probabilities'][answer['answer']]:.1%}"
+    assert page.text(".says").split() == [answer["answer"], share]
+    assert page.count(".outcome .answers li") == 5
+    # The map that was chosen stays chosen for the next drawing, and is in the address.
+    page.click("[aria-label='layer 1, head 2']")
+    assert "where-it-looked.head=2" in page.evaluate("location.hash")
+    page.click(".drawing button:last-child")
+    assert page.count(".looked section") == 0 and page.text(".outcome .note").startswith("Draw")
+    draw(page, DIGITS[1])
+    page.until("document.querySelectorAll('.looked .attention .cell').length > 0")
+    assert page.text(".looked figcaption span") == "layer 1, head 2"
+
+
+def test_one_can_draw_by_keyboard(show, studio):
+    page = show(f"{studio}#image/digits")
+    page.focus(".sheet")
+    for key in ["ArrowUp"] * 8:
+        page.press(key)
+    space(page)
+    for key in ["ArrowDown"] * 16:
+        page.press(key)
+    assert page.each(".sheet path", "e.getAttribute('d').split('L').length") == [18]
+    assert page.count(".says") == 0
+    space(page)
+    page.until("!!document.querySelector('.says')")
+    one = seen(page, [[[[50, 18], [50, 82]]]])[0]
+    assert (pixels_of(page, ".seen canvas") == one).all()
+    page.click(".drawing button:first-child")
+    assert page.count(".sheet path") == 0 and page.count(".says") == 0
+
+
+def space(page):
+    for kind in ("keyDown", "keyUp"):
+        page.call(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            key=" ",
+            code="Space",
+            text=" " if kind == "keyDown" else "",
+        )
+
+
+def png(size=(40, 30), colour=128):
+    memory = BytesIO()
+    Image.new("L", size, colour).save(memory, format="PNG")
+    return memory.getvalue()
+
+
+def give(page, event, name, content, kind):
+    """Drop or paste a file."""
+    data = base64.b64encode(content).decode()
+    field = "dataTransfer" if event == "drop" else "clipboardData"
+    maker = "DragEvent" if event == "drop" else "ClipboardEvent"
+    page.evaluate(f"""(() => {{
+      const bytes = Uint8Array.from(atob("{data}"), (letter) => letter.charCodeAt(0));
+      const things = new DataTransfer();
+      things.items.add(new File([bytes], {json.dumps(name)}, {{ type: "{kind}" }}));
+      const init = {{ {field}: things, bubbles: true, cancelable: true }};
+      document.querySelector(".asking").dispatchEvent(new {maker}("{event}", init));
+    }})()""")
+
+
+def test_photos_are_chosen_dropped_and_pasted(show, studio, tmp_path):
+    page = show(f"{studio}#image/digits?by=photo", expected=["ERR_FILE_NOT_FOUND"])
+    assert page.count(".sheet") == 0
+    path = tmp_path / "grey.png"
+    path.write_bytes(png())
+    field = page.call("DOM.querySelector", nodeId=document(page), selector=".drop input")["nodeId"]
+    page.call("DOM.setFileInputFiles", nodeId=field, files=[str(path)])
+    page.until("!!document.querySelector('.looked section')")
+    assert page.text(".seen figcaption") == "grey.png"
+    assert (pixels_of(page, ".looked .picture image") == 128).all()
+    for event, colour in (("drop", 10), ("paste", 250)):
+        give(page, event, f"{event}.png", png(colour=colour), "image/png")
+        page.until(f"document.querySelector('.seen figcaption').textContent === '{event}.png'")
+        page.until("document.querySelector('.looked').getAttribute('aria-busy') === 'false'")
+        page.until("!!document.querySelector('.looked section')")
+        assert (pixels_of(page, ".looked .picture image") == colour).all()
+
+
+def document(page):
+    return page.call("DOM.getDocument")["root"]["nodeId"]
+
+
+def test_what_is_no_picture_is_refused_in_words(show, studio):
+    page = show(f"{studio}#image/digits?by=photo", expected=["422"])
+    give(page, "drop", "notes.txt", b"hello", "text/plain")
+    page.until("document.querySelector('.outcome .note').textContent.includes('notes.txt')")
+    assert "no picture that this browser can read" in page.text(".outcome .note")
+    give(page, "drop", "false.png", b"hello", "image/png")
+    page.until("document.querySelector('.outcome .note').textContent.includes('damaged')")
+    assert page.count(".looked section") == 0
+
+
+def test_a_run_that_reads_texts_is_shown_as_such(show, studio):
+    page = show(f"{studio}#image/lines")
+    page.until("location.hash.startsWith('#text/lines')")
+    page.until("!!document.querySelector('textarea')")
+    page = show(f"{studio}#text/digits")
+    page.until("!!document.querySelector('.sheet')")
+
+
+def test_a_text_is_looked_at_and_gone_on_with(show, studio):
+    page = show(f"{studio}#text/lines?text=the%20cat&length=20")
+    page.until("document.querySelectorAll('.looked .reading .token').length >= 7")
+    page.click(".writing .primary")
+    page.until("document.querySelectorAll('.after .token').length === 20")
+    page.until("!document.querySelector('.writing .primary').disabled")
+    assert page.text(".writing [role=status]") == "20 tokens" and page.text(".before") == "the cat"
+    # The ten likeliest, and what was drawn if it was none of them.
+    assert page.count(".likely li") in (10, 11) and page.count(".likely .truth") == 1
+    page.hover(".after .token:nth-child(3)")
+    assert page.text(".likely h4") == "Token 3: what was likely"
+    page.click(".after .token:nth-child(4)")
+    page.press("ArrowRight")
+    assert page.text(".likely h4") == "Token 5: what was likely"
+    chosen = page.each(".after .token")[4].replace(" ", "␣").replace("\n", "↵")
+    assert page.text(".likely .truth .name") == chosen
+    # The address holds all that decides the text: another page from it writes the same.
+    written = "".join(page.each(".after .token"))
+    again = show(f"{studio}{page.evaluate('location.hash')}")
+    again.click(".writing .primary")
+    again.until("document.querySelectorAll('.after .token').length === 20")
+    assert "".join(again.each(".after .token")) == written
+    # What was written can be looked at in turn.
+    again.until("!document.querySelector('.writing .primary').disabled")
+    again.click(".writing .controls button:nth-child(3)")
+    assert again.evaluate("document.querySelector('textarea').value") == f"the cat{written}"
+    again.until("document.querySelectorAll('.looked .reading .asked .token').length >= 27")
+
+
+# A fake of the contract, which answers as slowly as a test wants
+
+
+class Fake:
+    """Notes what it was asked; `look` answers when `ready` is set, `write` without an end."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+        self.gone: list[object] = []
+        self.wishes: list[dict] = []
+        self.written, self.closed = 0, False
+        self.delay, self.input, self.name = 0.0, "text", "good"
+
+    def make(self, port: int) -> Starlette:
+        static = page_table()
+        shell, _ = page_shell(static)
+
+        async def show(request: Request) -> Response:
+            return Response(shell, media_type="text/html")
+
+        async def part(request: Request) -> Response:
+            content, kind = static[request.path_params["name"]]
+            return Response(content, headers={"Content-Type": kind})
+
+        async def run(request: Request) -> Response:
+            row = {"id": "x", "data": self.name, "input": self.input, "writes": True, "config": {}}
+            return JSONResponse({**row, "figure": {"name": "accuracy", "value": 0.5}})
+
+        async def look(request: Request) -> Response:
+            body = await request.body()
+            asked = json.loads(body) if body[:1] == b"{" else body
+            self.asked.append(asked)
+            end = time.monotonic() + self.delay
+            while time.monotonic() < end:
+                if await request.is_disconnected():
+                    self.gone.append(asked)
+                    return Response(status_code=204)
+                await asyncio.sleep(0.02)
+            return JSONResponse(plain(self.answer(asked)))
+
+        async def write(request: Request) -> Response:
+            self.wishes.append(await request.json())
+
+            async def events() -> AsyncIterator[str]:
+                try:
+                    while True:
+                        token = {"text": f"{self.written} ", "probability": 0.5}
+                        token["top"] = [[f"{self.written}", 0.5], ["other", 0.25]]
+                        self.written += 1
+                        yield f"event: token\ndata: {json.dumps(token)}\n\n"
+                        await asyncio.sleep(0.02)
+                finally:
+                    self.closed = True
+
+            return StreamingResponse(events(), media_type="text/event-stream")
+
+        return Starlette(
+            routes=[
+                Route("/", show),
+                Route("/page/{name:path}", part),
+                Route("/api/runs/x", run),
+                Route("/api/runs/x/look", look, methods=["POST"]),
+                Route("/api/runs/x/write", write, methods=["POST"]),
+            ]
+        )
+
+    def answer(self, asked):
+        if isinstance(asked, bytes):
+            side = Image.open(BytesIO(asked)).size
+            shares = np.full((1, 1, 2, 2), 0.25)
+            item = {"image": png_uri(np.zeros((4, 4), np.uint8)), "width": 4, "height": 4}
+            item |= {"title": str(side), "answers": [], "heads": packed(shares)}
+            section = {"view": "attention", "title": "Where", "data": {"items": [item]}}
+        else:
+            words = asked["text"].split(" ")
+            values = [float(i + 1) for i in range(len(words))]
+            method = {"name": self.name, "words": "", "signed": True, "unit": "", "values": values}
+            item = {"words": [f" {word}" for word in words], "methods": [method], "answers": []}
+            section = {"view": "words", "title": self.name, "data": {"items": [item]}}
+        answers = [{"input": "", "answer": self.name, "probabilities": {self.name: 0.75}}]
+        return {"document": {"title": "", "sections": [section]}, "answers": answers}
+
+
+@pytest.fixture
+def fake() -> Fake:
+    return Fake()
+
+
+@pytest.fixture
+def address(fake) -> Iterator[str]:
+    with served(fake.make) as address:
+        yield address
+
+
+def type_in(page, text, selector="textarea", pause=0.0):
+    page.focus(selector)
+    for letter in text:
+        time.sleep(pause)
+        page.call("Input.dispatchKeyEvent", type="char", text=letter.replace("\n", "\r"))
+
+
+def test_typing_asks_once_when_it_pauses(show, address, fake):
+    page = show(f"{address}#text/x")
+    assert page.text(".outcome .note") == "Type a text."
+    type_in(page, "so good", pause=0.1)
+    page.until("!!document.querySelector('.looked section')")
+    assert fake.asked == [{"text": "so good"}]
+    assert page.each(".looked .words .token") == ["so", "good"]
+    assert page.text(".says").split() == ["good", "75.0%"]
+    page.until("location.hash === '#text/x?text=so+good'")
+    type_in(page, "!")
+    page.until("document.querySelector('.looked').textContent.includes('good!')")
+    assert fake.asked[1:] == [{"text": "so good!"}]
+
+
+def test_a_new_question_ends_the_one_before(show, address, fake):
+    page = show(f"{address}#text/x")
+    fake.delay = 20.0
+    type_in(page, "slow")
+    until(lambda: fake.asked)
+    fake.delay = 0.0
+    type_in(page, " quick")
+    page.until("!!document.querySelector('.looked section')")
+    assert fake.asked == [{"text": "slow"}, {"text": "slow quick"}]
+    until(lambda: fake.gone == [{"text": "slow"}])
+    assert page.each(".looked .words .token") == ["slow", "quick"] and page.count(".stale") == 0
+
+
+def test_an_answer_that_went_wrong_is_said(show, address, fake):
+    page = show(f"{address}#text/x", expected=["500"])
+    fake.answer = lambda asked: math.nan / 0  # an exception in the server
+    type_in(page, "a")
+    page.until("!!document.querySelector('.outcome .trouble')")
+    assert "500" in page.text(".outcome .trouble") and page.count(".stale") == 0
+    del fake.answer
+    type_in(page, " b")
+    page.until("!!document.querySelector('.says')")
+    assert page.count(".trouble") == 0
+
+
+def test_pairs_are_two_lines(show, address, fake):
+    fake.input = "pair"
+    page = show(f"{address}#text/x")
+    type_in(page, "one")
+    until(lambda: fake.asked == [{"text": "one"}])
+    type_in(page, "two\nlines", "label:nth-child(2) textarea")
+    until(lambda: fake.asked[1:] == [{"text": "one", "pair": "two lines"}])
+
+
+@pytest.mark.parametrize("how", ["button", "typing", "leaving"])
+def test_writing_stops(show, address, fake, how):
+    page = show(f"{address}#text/x?temperature=1.5&top_p=7&seed=4", expected=["404"])
+    type_in(page, "so")
+    page.click(".writing .primary")
+    page.until("document.querySelectorAll('.after .token').length > 3")
+    wish = {"text": "so", "temperature": 1.5, "top_p": 1, "length": 100, "seed": 4}
+    assert fake.wishes == [wish]
+    assert fake.asked == []  # a look would wait for the writing
+    assert page.text(".writing [role=status]") == "writing …"
+    assert not fake.closed
+    if how == "button":
+        page.click(".writing .controls button:nth-child(2)")
+        page.until("document.querySelector('.writing [role=status]').textContent.includes('stop')")
+        count = page.count(".after .token")
+        assert page.each(".writing .controls button", "e.disabled") == [False, True, False]
+    elif how == "typing":
+        type_in(page, " more")
+    else:
+        page.evaluate("location.hash = '#runs'")
+    until(lambda: fake.closed)
+    if how == "button":
+        time.sleep(0.2)
+        assert page.count(".after .token") == count
+
+
+def test_a_large_photo_is_made_smaller_and_another_kind_is_converted(show, address, fake):
+    fake.input = "image"
+    page = show(f"{address}#image/x")
+    assert page.count(".sheet") == 0 and page.count(".choice") == 0
+    heavy = png((3000, 1500)) + bytes(20_000_001 - len(png((3000, 1500))))
+    for name, content, kind, size in (
+        ("small.png", png(), "image/png", (40, 30)),
+        ("large.png", heavy, "image/png", (2048, 1024)),
+        ("icon.ico", ico(), "image/x-icon", (16, 16)),
+    ):
+        fake.asked.clear()
+        give(page, "drop", name, content, kind)
+        until(lambda: fake.asked)
+        assert Image.open(BytesIO(fake.asked[0])).size == size, name
+
+
+def ico():
+    memory = BytesIO()
+    Image.new("RGB", (16, 16), "red").save(memory, format="ICO")
+    return memory.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["text", "image"])
+def test_hostile_names_stay_text(show, address, fake, kind):
+    fake.name, fake.input = HOSTILE, kind
+    page = show(f"{address}#{kind}/x")
+    if kind == "text":
+        type_in(page, HOSTILE)
+    else:
+        give(page, "drop", HOSTILE, png(), "image/png")
+    page.until("!!document.querySelector('.looked section')")
+    assert HOSTILE in page.text(".says") and HOSTILE in page.text(".subtitle")
+    assert page.evaluate("window.harmed") is None and page.count("[onerror]") == 0
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1280, True), (2560, False)])
+def test_the_views_fit_and_everything_has_a_name(show, studio, width, dark):
+    page = show(f"{studio}#image/digits", width=width, dark=dark)
+    draw(page, DIGITS[3])
+    page.until("!!document.querySelector('.looked section')")
+    check_fit(page, width)
+    page = show(f"{studio}#text/lines?text=the%20cat&length=20", width=width, dark=dark)
+    page.until("!!document.querySelector('.looked section')")
+    page.click(".writing .primary")
+    page.until("document.querySelectorAll('.after .token').length === 20")
+    check_fit(page, width)
+
+
+def check_fit(page, width):
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    controls = ":is(button, input, select, textarea, .sheet)"
+    named = "!!(e.textContent.trim() || e.labels?.length || e.getAttribute('aria-label'))"
+    assert all(page.each(f"main {controls}", named))
+    assert page.count("h1") == 1
