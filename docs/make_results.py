@@ -226,9 +226,10 @@ UNDERSTOOD = (
     "TF-IDF of words and neighbours with a logistic regression, fitted to the same texts. `test` "
     "of SST-2 is the 872 sentences of its dev.tsv. Settings were chosen on validation, which for "
     "SST-2 has phrases as well as sentences, so that those of at least 12 words counted most; dev "
-    "was read for two settings of each recipe, of which the later stands here. Those of `reviews` "
-    "were chosen on a draw of their own from the templates of the test. The runs were several at "
-    "a time on one GPU, so their times are those of a crowd."
+    "was read for three settings of `sst2` and two of `sst2-minilm`, of which the last stands "
+    "here. In `sst2` words vote beside the reader. Settings of `reviews` were chosen on a draw of "
+    "their own from the templates of the test. Runs on a GPU were several at a time, so their "
+    "times are those of a crowd."
 )
 
 

@@ -72,6 +72,11 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             examples("compare"),
             "regard.commands:compare",
         ),
+        "studio": Command(
+            "your runs in the browser, on this machine alone: live curves, and where a run looked",
+            ("regard studio", "regard studio --root elsewhere/runs --port 8400"),
+            "regard.studio.command:studio",
+        ),
         "data": Command(
             "what data there is and where; check your own, fetch by name, free the cache",
             ("regard data", "regard data fetch fashion-mnist", "regard data check photos/"),
@@ -81,6 +86,26 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "side by side with other libraries in one run, as ratios",
             ("regard bench", "regard bench attention --quick"),
             "regard.bench:bench",
+        ),
+        "lab": Command(
+            "the theory of attention, checked numerically, claim by claim",
+            (
+                "regard lab",
+                "regard lab softmax-jacobian --z -3 1 100 5 -1",
+                "regard lab --sheet 7 --out sheets/",
+            ),
+            "regard.lab.command:lab_for",
+            adapts=True,
+        ),
+        "count": Command(
+            "what a model costs: parameters, operations, memory; by formula and measured",
+            (
+                "regard count vit --width 64 --layers 5",
+                "regard count attention --width 512 --tokens 256 --over channels",
+                "regard count gpt --vary width=128,256 --vary tokens=256,1024",
+            ),
+            "regard.count.command:count_for",
+            adapts=True,
         ),
         "doctor": Command(
             "what this machine has: torch, devices, kernels, data, caches; and one piece of advice",
