@@ -1,78 +1,48 @@
-"""A headless Chromium for tests, spoken to over the DevTools protocol with the standard library.
+"""A headless Chromium for tests, driven by Playwright.
 
     with Browser(tmp_path) as browser:
         page = browser.open("file:///…/report.html", width=360)
         page.click("button"); page.press("ArrowRight")
         assert page.evaluate("document.title") == "…" and not page.errors
 
-Chromium reads commands from file 3 and writes answers to file 4, as JSON that ends with a zero
-byte: a pipe needs no port to agree on, and no WebSocket.
+The browser is the system's: Playwright brings none along. Its calls wait in a thread of their own,
+since a thread that waits for them can run no event loop besides, and some tests have one.
 """
 
 from __future__ import annotations
 
-import base64
-import fcntl
 import json
-import os
-import select
 import shutil
-import subprocess
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from playwright.sync_api import ConsoleMessage, Download, sync_playwright
+from playwright.sync_api import Page as Tab
+
 PATIENCE = 30.0  # seconds for anything that the browser was asked to do
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--hide-scrollbars",
-    "--remote-debugging-pipe",
-)
-KEYS = {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Tab": 9, "Escape": 27}
-KEYS |= {"Enter": 13, "Home": 36, "End": 35}
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage")
 
 
 class Browser:
-    """One Chromium with an empty profile in `folder`; what is saved lands in `folder/saved`."""
+    """One Chromium with an empty profile; what is saved lands in `folder/saved`."""
 
     def __init__(self, folder: Path) -> None:
-        program = next(
-            filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
-        )
+        names = ("chromium", "chromium-browser", "google-chrome")
         self.saved = folder / "saved"
         self.saved.mkdir(parents=True)
-        self.pages: dict[str, Page] = {}
-        self.number, self.rest = 0, b""
-        read_commands, self.commands = os.pipe()
-        self.answers, write_answers = os.pipe()
-        # Out of the way of 3 and 4, which the child's ends become.
-        ends = [
-            fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 64) for end in (read_commands, write_answers)
-        ]
-
-        def become_3_and_4() -> None:
-            os.dup2(ends[0], 3)
-            os.dup2(ends[1], 4)
-
-        self.process = subprocess.Popen(
-            [program, *FLAGS, f"--user-data-dir={folder / 'profile'}", "about:blank"],
-            preexec_fn=become_3_and_4,
-            close_fds=False,  # all others are closed by the system: Python opens files that way
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+        self.thread = ThreadPoolExecutor(1, "browser")
+        self.playwright = self.do(lambda: sync_playwright().start())
+        self.running = self.do(
+            lambda: self.playwright.chromium.launch(
+                executable_path=next(filter(None, map(shutil.which, names))), args=FLAGS
+            )
         )
-        for end in (read_commands, write_answers, *ends):
-            os.close(end)
-        self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(self.saved))
+        # Pages share what the browser keeps, as the tabs of one person do.
+        self.context = self.do(self.running.new_context, reduced_motion="reduce")
 
     def __enter__(self) -> Browser:
         return self
@@ -84,13 +54,14 @@ class Browser:
         trace: TracebackType | None,
     ) -> None:
         try:
-            self.call("Browser.close")
-            self.process.wait(PATIENCE)
-        except (OSError, TimeoutError, RuntimeError, subprocess.TimeoutExpired):
-            self.process.kill()
-            self.process.wait()
-        os.close(self.commands)
-        os.close(self.answers)
+            self.do(self.running.close)
+            self.do(self.playwright.stop)
+        finally:
+            self.thread.shutdown()
+
+    def do(self, act: Callable[..., Any], *values: Any, **options: Any) -> Any:
+        """Call something of Playwright's where it may be called."""
+        return self.thread.submit(act, *values, **options).result(2 * PATIENCE)
 
     def open(
         self,
@@ -102,85 +73,45 @@ class Browser:
         wait: bool = True,
     ) -> Page:
         """A page of this size, once it says that it is drawn."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        page = self.pages[session] = Page(self, session)
-        for part in ("Page", "Runtime", "Log", "Network"):
-            page.call(f"{part}.enable")
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        page.call("Emulation.setDeviceMetricsOverride", **size)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        still = {"name": "prefers-reduced-motion", "value": "reduce"}
-        page.call("Emulation.setEmulatedMedia", features=[scheme, still])
-        page.call("Page.navigate", url=address)
+        page = Page(self, self.do(self.context.new_page))
+        self.do(page.prepare, width, height, dark)
+        self.do(page.tab.goto, address, wait_until="commit")
         if wait:
             page.until("document.documentElement?.dataset.drawn === 'yes'")
         return page
-
-    def call(self, method: str, session: str | None = None, **parameters: Any) -> Any:
-        """Send one command and wait for its answer, noting the events that come before it."""
-        self.number += 1
-        command: dict[str, Any] = {"id": self.number, "method": method, "params": parameters}
-        if session:
-            command["sessionId"] = session
-        os.write(self.commands, json.dumps(command).encode() + b"\0")
-        end = time.monotonic() + PATIENCE
-        while True:
-            message = self.receive(end, method)
-            if message.get("id") == self.number:
-                if "error" in message:
-                    raise RuntimeError(f"{method}: {message['error']['message']}")
-                return message["result"]
-            if page := self.pages.get(message.get("sessionId", "")):
-                page.note(message["method"], message["params"])
-
-    def receive(self, end: float, method: str) -> dict[str, Any]:
-        while b"\0" not in self.rest:
-            if not select.select([self.answers], [], [], max(0.0, end - time.monotonic()))[0]:
-                raise TimeoutError(f"Chromium did not answer {method} within {PATIENCE:.0f} s")
-            if not (some := os.read(self.answers, 1 << 20)):
-                raise RuntimeError(f"Chromium ended before it answered {method}")
-            self.rest += some
-        first, _, self.rest = self.rest.partition(b"\0")
-        return json.loads(first)
 
 
 class Page:
     """One tab: `errors` are what went wrong in it, `requests` the addresses that it asked for."""
 
-    def __init__(self, browser: Browser, session: str) -> None:
-        self.browser, self.session = browser, session
+    def __init__(self, browser: Browser, tab: Tab) -> None:
+        self.browser, self.tab = browser, tab
         self.errors: list[str] = []
         self.requests: list[str] = []
+        self.downloads: list[Download] = []
+
+    def prepare(self, width: int, height: int, dark: bool) -> None:
+        tab = self.tab
+        tab.set_default_timeout(1000 * PATIENCE)
+        tab.set_viewport_size({"width": width, "height": height})
+        tab.emulate_media(color_scheme="dark" if dark else "light")
+        tab.on("console", self.note)
+        tab.on("pageerror", lambda error: self.errors.append(error.stack or error.message))
+        tab.on("request", lambda request: self.requests.append(request.url))
+        tab.on("download", lambda download: self.downloads.append(download))
+        self.protocol = tab.context.new_cdp_session(tab)
+
+    def note(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning", "assert"):
+            self.errors.append(message.text)
 
     def call(self, method: str, **parameters: Any) -> Any:
-        return self.browser.call(method, self.session, **parameters)
-
-    def note(self, method: str, event: dict[str, Any]) -> None:
-        if method == "Runtime.exceptionThrown":
-            details = event["exceptionDetails"]
-            self.errors.append(
-                details.get("exception", details).get("description", details["text"])
-            )
-        elif method == "Runtime.consoleAPICalled" and event["type"] in (
-            "error",
-            "warning",
-            "assert",
-        ):
-            self.errors += [str(a.get("description", a.get("value"))) for a in event["args"]]
-        elif method == "Log.entryAdded" and event["entry"]["level"] in ("error", "warning"):
-            self.errors.append(event["entry"]["text"])
-        elif method == "Network.requestWillBeSent":
-            self.requests.append(event["request"]["url"])
+        """Something that Playwright has no word for, in the browser's own protocol."""
+        return self.browser.do(self.protocol.send, method, parameters)
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression of JavaScript, awaited if it is a promise."""
-        answer = self.call(
-            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
-        )
-        if "exceptionDetails" in answer:
-            raise RuntimeError(f"{expression}: {answer['result'].get('description')}")
-        return answer["result"].get("value")
+        return self.browser.do(self.tab.evaluate, expression)
 
     def until(self, expression: str) -> None:
         """Wait for the expression to hold."""
@@ -215,45 +146,34 @@ class Page:
         return left + x * width, top + y * height
 
     def hover(self, selector: str, x: float = 0.5, y: float = 0.5) -> None:
-        left, top = self.place(selector, x, y)
-        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=left, y=top)
+        self.browser.do(self.tab.mouse.move, *self.place(selector, x, y))
 
     def click(self, selector: str) -> None:
-        left, top = self.place(selector)
-        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-            self.call(
-                "Input.dispatchMouseEvent", type=kind, x=left, y=top, button="left", clickCount=1
-            )
+        self.browser.do(self.tab.mouse.click, *self.place(selector))
 
     def focus(self, selector: str) -> None:
         self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
 
     def press(self, key: str) -> None:
-        code = KEYS[key]
-        for kind in ("rawKeyDown", "keyUp"):
-            self.call(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code
-            )
+        self.browser.do(self.tab.keyboard.press, key)
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
         """What is seen now, or the whole page, as a PNG."""
-        extra: dict[str, Any] = {}
-        if whole:
-            size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-            extra = {"captureBeyondViewport": True, "clip": {**size, "scale": 1}}
-        shot = self.call("Page.captureScreenshot", format="png", **extra)
-        path.write_bytes(base64.b64decode(shot["data"]))
+        self.browser.do(self.tab.screenshot, path=path, full_page=whole)
 
     def saved(self, suffix: str) -> Path:
         """The file with this suffix that the page saved, once all of it is there."""
         end = time.monotonic() + PATIENCE
-        while not (found := [*self.browser.saved.glob(f"*{suffix}")]):
-            if time.monotonic() > end:
-                raise TimeoutError(f"no file ending in {suffix} was saved")
+        while time.monotonic() < end:
             self.evaluate("1")  # lets events arrive
+            for download in self.downloads:
+                if download.suggested_filename.endswith(suffix):
+                    path = self.browser.saved / download.suggested_filename
+                    self.browser.do(download.save_as, path)
+                    return path
             time.sleep(0.05)
-        return found[0]
+        raise TimeoutError(f"no file ending in {suffix} was saved")
 
     def close(self) -> None:
-        self.call("Page.close")
-        del self.browser.pages[self.session]
+        self.evaluate("1")  # what went wrong until now arrives before this is answered
+        self.browser.do(self.tab.close)
