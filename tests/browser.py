@@ -28,7 +28,7 @@ FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-u
 
 
 class Browser:
-    """One Chromium with an empty profile; what is saved lands in `folder/saved`."""
+    """One Chromium with an empty profile; what its pages save lands in `folder/saved`."""
 
     def __init__(self, folder: Path) -> None:
         names = ("chromium", "chromium-browser", "google-chrome")
@@ -41,8 +41,7 @@ class Browser:
                 executable_path=next(filter(None, map(shutil.which, names))), args=FLAGS
             )
         )
-        # Pages share what the browser keeps, as the tabs of one person do.
-        self.context = self.do(self.running.new_context, reduced_motion="reduce")
+        self.begin()
 
     def __enter__(self) -> Browser:
         return self
@@ -58,6 +57,17 @@ class Browser:
             self.do(self.playwright.stop)
         finally:
             self.thread.shutdown()
+
+    def begin(self) -> None:
+        """Let pages share what the browser keeps, as the tabs of one person do."""
+        self.context = self.do(self.running.new_context, reduced_motion="reduce")
+
+    def forget(self) -> None:
+        """Close all pages and lose what they kept and saved."""
+        self.do(self.context.close)
+        for path in self.saved.iterdir():
+            path.unlink()
+        self.begin()
 
     def do(self, act: Callable[..., Any], *values: Any, **options: Any) -> Any:
         """Call something of Playwright's where it may be called."""

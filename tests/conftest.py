@@ -150,13 +150,19 @@ def in_a_plain_process() -> Callable[[str], str]:
     return run
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A headless Chromium for the tests of a file."""
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     from browser import Browser
 
     with Browser(tmp_path_factory.mktemp("chromium")) as running:
         yield running
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Browser]:
+    """A headless Chromium in which nobody has been before."""
+    yield chromium
+    chromium.forget()
 
 
 @pytest.fixture
