@@ -34,11 +34,10 @@ coverage: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 \
 		--cov=regard --cov-report=term:skip-covered
 
-# Our default options name plugins that such a machine may lack, so they are left out. Where xdist
-# is installed, most of the time is compiling, and GPU_OPTIONS=-n6 does that side by side.
+# Most of the time is compiling: where xdist is installed, GPU_OPTIONS=-n6 does that side by side.
 test-gpu:
 	@test -n "$(GPU_TESTS)" || { echo "no test is marked with cuda" >&2; exit 1; }
-	REGARD_REQUIRE=cuda PYTHONPATH=src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -o addopts= -m cuda $(GPU_OPTIONS) \
+	REGARD_REQUIRE=cuda PYTHONPATH=src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -m cuda $(GPU_OPTIONS) \
 		--record-gpu results/gpu-tests.json $(GPU_TESTS)
 
 # Other moments: make faults SEED=1. More of them: make faults ROUNDS=100.

@@ -23,7 +23,24 @@ if TYPE_CHECKING:
     from browser import Browser, Page
     from regard.look.document import Document
 
+SOURCE = Path(__file__).parent.parent / "src"
+
+
+def modules_with_shapes() -> list[str]:
+    """The modules that state shapes of arrays; types alone are checked once, by mypy."""
+    files = (path for path in SOURCE.rglob("*.py") if "jaxtyping" in path.read_text("utf-8"))
+    return [".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in files]
+
+
 try:  # a machine lent for its GPU may have torch and pytest and little else
+    import beartype  # noqa: F401
+    from jaxtyping import install_import_hook
+except ModuleNotFoundError:
+    pass
+else:
+    install_import_hook(modules_with_shapes(), "beartype.beartype")
+
+try:
     import hypothesis
 except ModuleNotFoundError:
     pass

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from regard.data.embedded.scene_drawing import boxes as boxes_of
 from regard.data.embedded.scene_drawing import draw
 from regard.data.embedded.scene_grammar import mentioned
 from regard.data.embedded.scene_telling import captions
-from regard.data.embedded.scenes import boxes as boxes_of
 from regard.data.embedded.scenes import scene
 from regard.look.attention_figure import DEPTHS
 from regard.look.caption_figure import caption_figure, layout, sentence, shortened

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.path import Path as Outline
 
-from regard.data.embedded.scene_drawing import HOLE, RIM, coverage, draw, signed_distance
+from regard.data.embedded.scene_drawing import HOLE, RIM, boxes, coverage, draw, signed_distance
 from regard.data.embedded.scene_grammar import (
     BACKWARD,
     FORWARD,
@@ -56,7 +56,6 @@ from regard.data.embedded.scenes import (
     Scene,
     Thing,
     all_held,
-    boxes,
     fits_inside,
     held_out,
     relations_of,

@@ -30,8 +30,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
 
+from regard.data.embedded.scene_drawing import boxes
 from regard.data.embedded.scene_grammar import mentioned
-from regard.data.embedded.scenes import Scene, boxes
+from regard.data.embedded.scenes import Scene
 from regard.evaluate.bootstrap import ROUNDS, Interval, Statistic, bootstrap_of, unseen
 
 Box: TypeAlias = tuple[float, float, float, float]  # left, top, right, bottom; shares of the image

@@ -40,6 +40,11 @@ def draw(scene: Scene, size: int = CANVAS) -> UInt8[np.ndarray, "3 y x"]:
     return pixels.astype(np.uint8)
 
 
+def boxes(scene: Scene, size: int = CANVAS) -> Float64[np.ndarray, "things 4"]:
+    """The box of each thing (left, top, right, bottom), in pixels of a picture of this size."""
+    return np.array([thing.box for thing in scene.things], np.float64) * (size / CANVAS)
+
+
 def paper(background: Background, size: int) -> UInt16[np.ndarray, "3 y x"]:
     """The background alone."""
     down, across = background.start

@@ -35,7 +35,6 @@ from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
-from jaxtyping import Float64
 
 from regard.data.images import SPLITS
 
@@ -146,11 +145,6 @@ def scene(index: int, split: str, seed: int = 0) -> Scene:
         and (split != "test" or held_out(kinds[pair.subject], pair.name, kinds[pair.other]))
     )
     return Scene(own, things, draw_background(draws), told)
-
-
-def boxes(scene: Scene, size: int = CANVAS) -> Float64[np.ndarray, "things 4"]:
-    """The box of each thing (left, top, right, bottom), in pixels of a picture of this size."""
-    return np.array([thing.box for thing in scene.things], np.float64) * (size / CANVAS)
 
 
 def relations_of(one: Box, other: Box) -> tuple[str, ...]:
