@@ -29,6 +29,7 @@ from regard.look.document import (
     views_known,
     write_document,
 )
+from regard.look.head_maps import head_maps
 
 HOSTILE = "</script><img src=x onerror='window.harmed=1'><script>window.harmed=1</script>\u2028&\"'"
 VIEWS = ["facts", "figures", "curves", "confusion", "classes", "calibration"]
@@ -78,7 +79,7 @@ def reading_item(number, name):
         "asked": ["a", f" {name}", "\n"],
         "read": None,
         "heads": ["mean of all", name],
-        "maps": packed(maps(1, 2, 3, 3, number)[0]),
+        "maps": head_maps(maps(1, 2, 3, 3, number)[0], causal=False),
         "note": name,
     }
 

@@ -214,9 +214,17 @@ def test_a_model_in_training_is_refused(build):
 
 
 def unpacked(item):
-    shape, scale = item["maps"]["shape"], np.array(item["maps"]["scale"])
-    levels = np.frombuffer(base64.b64decode(item["maps"]["base64"]), np.uint8).reshape(shape)
-    return (levels * scale.reshape(*shape[:2], 1, 1))[:, :, 0]
+    """The maps of an item, as a page reads them."""
+    values = item["maps"].to_values()
+    heads, n, m = values["shape"]
+    whole = base64.b64decode(values["base64"])
+    blocks = [whole[i * len(whole) // heads : (i + 1) * len(whole) // heads] for i in range(heads)]
+    maps = np.zeros((heads, n, m))
+    inside = np.tri(n, dtype=bool) if values["causal"] else np.ones((n, m), bool)
+    for each, block in zip(maps, blocks, strict=True):
+        each[inside] = np.frombuffer(block, np.uint8, offset=4 * n)
+        each *= np.frombuffer(block, "<f4", n)[:, None]
+    return maps
 
 
 def test_an_item_has_the_mean_first_and_keeps_faint_rows():
@@ -228,14 +236,34 @@ def test_an_item_has_the_mean_first_and_keeps_faint_rows():
     assert item["heads"][-1] == "layer 2, head 3" and len(item["heads"]) == 7
     each = np.concatenate((maps.mean((0, 1))[None], maps.reshape(6, 400, 400)))
     error = np.abs(unpacked(item) - each)
-    assert (error <= each.max(-1, keepdims=True) / 510 * (1 + 1e-9)).all(), "a scale a row"
+    assert (error <= each.max(-1, keepdims=True) / 510 * (1 + 1e-5)).all(), "a scale a row"
+    assert item["grid"] == [2, 3] and len(item["summaries"]) == 7
+
+
+def test_what_lies_beyond_the_diagonal_of_causal_maps_is_left_out():
+    maps = np.tril(np.random.default_rng(0).random((2, 2, 40, 40)).astype(np.float32))
+    item = reading_item("", ["a"] * 40, None, maps)
+    each = np.concatenate((maps.mean((0, 1))[None], maps.reshape(4, 40, 40)))
+    np.testing.assert_allclose(unpacked(item), each, atol=1 / 509)
+    assert item["maps"].size == 5 * (4 * 40 + 40 * 41 // 2)
+    small = item["maps"].small
+    assert small.shape == (5, 20, 20), "two by two, so that they are at most 32"
+    assert (small.max(2) == 255).all() and not np.triu(small[1], 1).any()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.1])
+def test_shares_that_are_none_are_refused(wrong):
+    maps = np.full((1, 1, 2, 2), 0.5)
+    maps[0, 0, 1, 0] = wrong
+    with pytest.raises(ValueError, match="shares are finite and not negative"):
+        reading_item("", ["a", "b"], None, maps)
 
 
 def test_an_item_of_one_head_has_no_mean():
     maps = np.random.default_rng(0).dirichlet(np.ones(3), (1, 1, 2))
     item = reading_item("", ("x", "y"), ("a", "b", "c"), maps)
     assert item["heads"] == ["layer 1, head 1"] and item["read"] == ["a", "b", "c"]
-    assert item["maps"]["shape"] == [1, 2, 1, 3]
+    assert item["maps"].to_values()["shape"] == [1, 2, 3] and not item["maps"].causal
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 3, 3), (2, 2, 3, 2), (0, 2, 2, 3)], ids=str)

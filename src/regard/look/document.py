@@ -21,6 +21,7 @@ import html
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from io import BytesIO
@@ -39,6 +40,10 @@ ICON = (
 )
 # What JSON may hold but a script element may not: these could end it, or begin a comment in it.
 ESCAPES = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"})
+
+# Comments that have their lines to themselves: for those who read the modules, not the report.
+COMMENTS = re.compile(r"^ *(?:/\*\*[\s\S]*?\*/|//.*)\n", re.MULTILINE)
+IMPORTED = re.compile(r'\bfrom "(regard/[^"]+)"')
 
 
 class Section(TypedDict):
@@ -76,7 +81,7 @@ def render(document: Document) -> str:
     modules = modules_for([section["view"] for section in document["sections"]])
     # The last line gives a module its name in the browser's tools and error messages.
     imports = {
-        name: data_uri("text/javascript", f"{text}//# sourceURL={name}.js\n")
+        name: data_uri("text/javascript", f"{COMMENTS.sub('', text)}//# sourceURL={name}.js\n")
         for name, text in modules.items()
     }
     style = (PAGE / "page.css").read_text(encoding="utf-8")
@@ -124,12 +129,15 @@ def modules_for(views: Sequence[str]) -> dict[str, str]:
     for view in views:
         if view not in known:
             raise ValueError(f"there is no view {view!r}; there are {', '.join(known)}")
-    shared = sorted(entry.name for entry in PAGE.iterdir() if entry.name.endswith(".js"))
-    paths = [*shared, *(f"views/{view}.js" for view in known if view in views)]
-    return {
-        f"regard/{path.removesuffix('.js')}": (PAGE / path).read_text(encoding="utf-8")
-        for path in paths
-    }
+    found: dict[str, str] = {}
+    wanted = ["regard/main", *(f"regard/views/{view}" for view in views)]
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            path = f"{name.removeprefix('regard/')}.js"
+            found[name] = (PAGE / path).read_text(encoding="utf-8")
+            wanted += IMPORTED.findall(found[name])
+    return dict(sorted(found.items()))
 
 
 def views_known() -> tuple[str, ...]:
@@ -147,7 +155,9 @@ def json_in_html(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same value in the types that JSON has."""
+    """The same value in the types that JSON has; what can say itself in values does."""
+    if hasattr(value, "to_values"):
+        value = value.to_values()
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from regard.attention import Positions, watch
 from regard.evaluate.generate import check_still
-from regard.look.document import packed
+from regard.look.head_maps import head_maps
+from regard.look.head_summaries import Yardstick
 from regard.model.bert import Bert
 from regard.model.gpt import GPT
 from regard.model.seq2seq import Sentences, Seq2Seq
@@ -88,8 +89,6 @@ def reading_item(
 
     `asked` are the words that look, each with the space before it if there is one, so that they
     make the text when joined; `read` those looked at, or None where they are the same text.
-    Every row is packed on a scale of its own: a text's first word can only look at itself, with
-    all it has, and on that scale whatever a long text's other words do would be lost.
     """
     layers, heads, n, m = maps.shape
     among = len(asked) if read is None else len(read)
@@ -98,16 +97,20 @@ def reading_item(
             f"{len(asked)} words that look at {among} have maps of shape {maps.shape}, "
             "not (layers, heads, words that look, words looked at)"
         )
-    each = maps.reshape(layers * heads, n, m)
+    each = list(maps.reshape(layers * heads, n, m))
     names = [f"layer {i // heads + 1}, head {i % heads + 1}" for i in range(layers * heads)]
     if len(each) > 1:
-        each = np.concatenate((each.mean(0, keepdims=True), each))
-        names = ["mean of all", *names]
+        each.insert(0, maps.mean((0, 1)))
+        names.insert(0, "mean of all")
+    causal = read is None and not np.triu(each[0], 1).any()  # a mean of zeros is of nothing else
+    measure = Yardstick(asked if read is None else None, n, m, causal=causal)
     return {
         "name": name,
         "asked": list(asked),
         "read": None if read is None else list(read),
+        "grid": [layers, heads],
         "heads": names,
-        "maps": packed(each[:, :, None, :]),
+        "maps": head_maps(each, causal=causal),
+        "summaries": [measure(head) for head in each],
         "note": note,
     }

@@ -22,7 +22,8 @@ from regard.tasks.several import expect_one
 from regard.tasks.task import Looked
 
 SAMPLES = 3  # texts that a report has the model write
-SHOWN = 192  # tokens whose maps are shown
+SHOWN = 512  # tokens of a text whose maps are shown
+IN_REPORT = 192  # the same in a report, which holds all maps
 READING = (
     "Point at a token, or move with the arrow keys, to see which earlier ones it read. The mean "
     "is over all layers and heads."
@@ -73,7 +74,7 @@ def views(trained: Speaker, data: LanguageData, split: str, judged: Judgement) -
             "view": "reading",
             "title": "Where it looked",
             "words": READING,
-            "data": {"items": [reading(trained, prompts[0])]},
+            "data": {"items": [reading(trained, prompts[0], IN_REPORT)]},
         },
     ]
 
@@ -104,12 +105,12 @@ def look(trained: Speaker, prompts: Sequence[Prompt], data: Callable[[], Languag
 
 
 def mapped(
-    trained: Speaker, prompt: Prompt
+    trained: Speaker, prompt: Prompt, most: int = SHOWN
 ) -> tuple[list[str], Float[np.ndarray, "layers heads n n"]]:
-    """The tokens of a prompt as people read them, and what each read."""
+    """The first tokens of a prompt as people read them, and what each read."""
     model, words = trained.model, trained.facts.words
     assert isinstance(model, GPT)
-    tokens = list(prompt.tokens)[: min(SHOWN, trained.config.model.length)]
+    tokens = list(prompt.tokens)[: min(most, trained.config.model.length)]
     if not tokens:
         raise UserError(f"{prompt.name} has no token to look at")
     with torch.no_grad():
@@ -117,7 +118,9 @@ def mapped(
     return [words.decode([token]) or words.entry(token) for token in tokens], maps.cpu().numpy()
 
 
-def reading(trained: Speaker, prompt: Prompt) -> dict[str, Any]:
+def reading(trained: Speaker, prompt: Prompt, most: int = SHOWN) -> dict[str, Any]:
     """What the view named reading shows of a text."""
-    shown, maps = mapped(trained, prompt)
-    return reading_item(prompt.name, shown, None, maps)
+    shown, maps = mapped(trained, prompt, most)
+    whole = len(prompt.tokens)
+    note = f"The first {len(shown)} of {whole:,} tokens." if whole > len(shown) else ""
+    return reading_item(prompt.name, shown, None, maps, note=note)

@@ -2,37 +2,44 @@
  * A text, and where each of its words looked: at words of the same text, or of another one.
  *
  * A word that is pointed at, reached by keyboard or tapped shades the words that it looked at, the
- * more the deeper. Beside the text is the map of all words at once, with the word's row framed.
+ * more the deeper. Beneath the text are arcs or the map of all words at once, beside it all heads
+ * in small.
  */
 
-const LARGEST = 400; // pixels along a side of the map
-const CELL = 20; // pixels that a word gets there if there is room
-const FINEST = 1.5; // pixels that one gets at least; where there is less, several share them
+import { arcsFigure } from "regard/arcs";
+import { depth, headMaps, rowOf } from "regard/headmaps";
+import { headGrid, headTable } from "regard/heads";
+import { matrixFigure } from "regard/matrix";
+import { spaced, tokenOf, visible, walk } from "regard/tokens";
+
 const NAMED = 3; // words named as looked at most
 const PATIENCE = 150; // ms before the address follows: browsers refuse hundreds of changes a second
-const SIGNS = /\r\n|[\0-\x1f]/g;
+const FORMS = { text: "Text", arcs: "Arcs", matrix: "Matrix" };
+const USUAL = "arcs";
+const FIGURES = { arcs: arcsFigure, matrix: matrixFigure };
 
 export function render(element, { items = [] }, tools) {
   const { html, empty, state } = tools;
   if (!items.length) return element.append(empty("There is no text to show."));
 
   const look = { gentle: false };
-  const at = { item: 0, word: null, head: 0 }; // all count from 0
+  const at = { item: 0, word: null, head: 0, form: USUAL }; // numbers count from 0
   let passing = null; // the word under the mouse: it shows for as long as it is there
   let parts = {}; // of what is drawn
   let later = 0; // the timer of the address
   const known = new Map(); // the maps of items that were looked at
   const spread = html("div", { class: "spread" });
-  element.append(spread);
+  const below = html("div"); // out of reach of what stays in sight beside the text
+  element.append(spread, below);
   state.changed(adopt);
   adopt(state.read());
-  whenDark(() => parts.figure && paint(parts.whole.querySelector("canvas"), view()));
 
   /** What the address asks for, as far as it exists. Numbers in the address count from 1. */
-  function adopt({ item, word, head }) {
+  function adopt({ item, word, head, form }) {
     clearTimeout(later);
     at.item = within(Number(item) - 1, items.length) ?? 0;
-    at.head = within(Number(head) - 1, mapsOf(at.item).heads.length) ?? 0;
+    at.head = within(Number(head) - 1, mapsOf(at.item).count) ?? 0;
+    at.form = Object.hasOwn(FORMS, form) ? form : USUAL;
     const { length } = askedOf(items[at.item]);
     at.word = within(Number(word) - 1, length) ?? opening(items[at.item]);
     draw();
@@ -40,7 +47,7 @@ export function render(element, { items = [] }, tools) {
 
   /** Look at another text with the same head, if it has one so numbered. */
   function go(item) {
-    const head = within(at.head, mapsOf(item).heads.length) ?? 0;
+    const head = within(at.head, mapsOf(item).count) ?? 0;
     Object.assign(at, { item, head, word: opening(items[item]) });
     draw();
     spread.querySelector("select.text").focus();
@@ -61,22 +68,43 @@ export function render(element, { items = [] }, tools) {
   }
 
   function chooseHead(head) {
-    const count = mapsOf(at.item).heads.length;
-    at.head = (head + count) % count;
-    spread.querySelector("select.head").value = at.head;
+    at.head = head;
     repaint();
     write();
   }
 
+  function chooseForm(form) {
+    at.form = form;
+    draw();
+    spread.querySelector(".forms [aria-pressed='true']").focus();
+    write();
+  }
+
+  /** Show the head chosen, now or when its map has come; until then the last one stays. */
   function repaint() {
-    if (parts.figure) paint(parts.whole.querySelector("canvas"), view());
+    const { item, head } = at;
+    const maps = mapsOf(item);
+    if (!maps.count) return show(parts, view());
+    parts.grid.show(head, look.gentle);
+    parts.map = maps.known(head) ?? parts.map;
     show(parts, view());
+    if (maps.known(head)) return;
+    const mine = () => at.item === item && at.head === head;
+    maps.get(head).then(
+      () => mine() && repaint(),
+      ({ message }) => mine() && fail(message),
+    );
+  }
+
+  function fail(message) {
+    parts.readout.replaceChildren(html("p", { class: "note trouble" }, message));
   }
 
   function write() {
     clearTimeout(later);
     const word = at.word === null ? {} : { word: at.word + 1 };
-    const choices = { item: at.item + 1, ...word, head: at.head + 1 };
+    const form = at.form === USUAL ? {} : { form: at.form };
+    const choices = { item: at.item + 1, ...word, head: at.head + 1, ...form };
     later = setTimeout(() => state.write(choices), PATIENCE);
   }
 
@@ -85,230 +113,89 @@ export function render(element, { items = [] }, tools) {
     return known.get(index);
   }
 
+  /** A head that may be chosen next; if its map does not come, choosing it will say why. */
+  function near(head) {
+    mapsOf(at.item).get(head).catch(() => {});
+  }
+
   function draw() {
     passing = null;
-    const shown = view();
-    parts = partsOf(shown, { choose, pass });
+    parts = partsOf(view(), { choose, chooseHead, pass, near });
     spread.replaceChildren(
-      controls(shown, { items, go, chooseHead, repaint, look }),
-      html("div", { class: "texts" }, parts.texts),
-      html("div", { class: "side" }, parts.readout, parts.figure),
+      controls(view(), { items, go, chooseForm, repaint, look }),
+      html("div", { class: parts.figure ? "texts above" : "texts" }, parts.texts),
+      html("div", { class: "side" }, parts.readout, parts.grid.element),
     );
+    below.replaceChildren(...(parts.table ? [parts.table] : []));
+    parts.figure?.begin();
     repaint();
   }
 
   function view() {
     const maps = mapsOf(at.item);
-    const word = passing ?? at.word;
-    return { item: items[at.item], maps, map: maps.of(at.head), word, at, look, tools };
+    const map = maps.known(at.head) ?? parts.map ?? null;
+    return { item: items[at.item], maps, map, word: passing ?? at.word, at, look, tools };
   }
 }
 
-/** The maps of a text: of(head) is what that head's words looked at, decoded when asked for. */
+/** The maps of a text with the names of its heads. */
 function mapsIn(item) {
-  const { maps, heads } = item;
-  const [n, m] = [askedOf(item).length, readOf(item).length];
-  if (!maps) return { heads: [], of: () => null };
-  const [count, rows, ...rest] = maps.shape;
-  const single = rest.length === 1 || (rest.length === 2 && rest[0] === 1); // or a scale a row
-  if (rows !== n || rest.at(-1) !== m || !single) {
-    throw new Error(`${n} words that look at ${m} have maps of shape ${maps.shape.join(" × ")}`);
-  }
-  const decoded = new Map();
-  return {
-    heads: Array.from({ length: count }, (_, i) => heads?.[i] ?? `map ${i + 1}`),
-    of: (head) => {
-      if (!decoded.has(head)) decoded.set(head, decode(maps, head, count, n, m, !item.read));
-      return decoded.get(head);
-    },
-  };
+  const maps = headMaps(item.maps, askedOf(item).length, readOf(item).length);
+  const names = Array.from({ length: maps.count }, (_, i) => item.heads?.[i] ?? `map ${i + 1}`);
+  return { ...maps, names };
 }
 
-/** One head's rows of shares; of many heads and a long text all at once would take a while. */
-function decode({ scale, base64 }, head, heads, n, m, own) {
-  const start = head * n * m;
-  const lead = start % 3; // four letters are three bytes
-  const end = Math.ceil((start + n * m) / 3) * 4;
-  const bytes = atob(base64.slice(((start - lead) / 3) * 4, end));
-  const scales = [scale].flat();
-  const rows = [];
-  let causal = own;
-  for (let i = 0; i < n; i += 1) {
-    const factor = scales[Math.floor(((head * n + i) * scales.length) / (heads * n))];
-    const row = new Float32Array(m);
-    for (let j = 0; j < m; j += 1) row[j] = bytes.charCodeAt(lead + i * m + j) * factor;
-    causal &&= row.subarray(i + 1).every((share) => share === 0);
-    rows.push(row);
-  }
-  const tops = rows.map((row) => row.reduce((most, share) => Math.max(most, share), 0));
-  return { rows, tops, causal };
-}
-
-/** Between no shade and the deepest, which the word looked at most has. */
-function depth(share, top, { gentle }) {
-  const relative = top ? share / top : 0;
-  return gentle ? Math.sqrt(relative) : relative;
-}
-
-/** All that changes with the word: the texts, what is said of them, and the map's frame. */
+/** All that changes with the word or the head. */
 function partsOf(view, acts) {
-  const { item, maps, tools } = view;
+  const { item, maps, at, tools } = view;
   const { html } = tools;
   const [askedName, readName] = item.titles ?? ["Words that look", "Words looked at"];
-  const asked = askedOf(item).map((token) => tokenOf(token, html, { role: "radio" }));
-  const looked = item.read?.map((token) => tokenOf(token, html)) ?? asked;
-  const line = asked.length ? lineOf(asked, view, acts) : null;
+  const asked = askedOf(item).map((token) => tokenOf(token, { role: "radio" }));
+  const looked = item.read?.map((token) => tokenOf(token)) ?? asked;
+  const walking = { ...acts, chosen: () => at.word };
+  const line = asked.length ? walk(askedOf(item), asked, walking) : null;
   const titled = (words, children) => [html("h4", {}, words), children];
   const text = { class: "tokens", dir: "auto" };
-  const whole = html("div", { class: "whole" });
-  const parts = {
+  const figure = maps.count && looked.length && line ? figureOf(view, acts) : null;
+  return {
     asked,
     looked,
-    whole,
+    figure,
+    tints: new Array(looked.length).fill("0.000"),
     readout: html("div", { class: "looks", role: "status" }),
+    grid: headGrid(item, maps.names, maps, { choose: acts.chooseHead, near: acts.near, ...tools }),
+    table: headTable(item, maps.names, { choose: acts.chooseHead, tools }),
     texts: [
       item.name && html("h3", { dir: "auto" }, item.name),
       item.read && titled(readName, html("p", text, spaced(item.read, looked))),
       item.read && line ? titled(askedName, line) : line,
       !line && html("p", { class: "note" }, "The text has no words."),
       item.note && html("p", { class: "note", dir: "auto" }, item.note),
+      figure?.element,
     ],
-    figure:
-      maps.heads.length > 0 &&
-      looked.length > 0 &&
-      line &&
-      html(
-        "figure",
-        {},
-        html("p", { class: "across" }, "looks ↓, looked at →"),
-        whole,
-        html(
-          "figcaption",
-          { class: "note" },
-          "All words at once: a row looks, and is strongest where it looked most. ",
-          "The frame is the row of the word in the text; point at any other.",
-        ),
-      ),
   };
-  if (parts.figure) whole.append(...wholeMap(view, acts));
-  return parts;
 }
 
-/**
- * A word as it stands in the text; line ends and tabs have a quiet sign beside them.
- *
- * The space before a word stays outside, where it can end a line; alone it is a word.
- */
-function tokenOf(token, html, attributes = {}) {
-  const blank = token !== "" && !token.trim();
-  token = blank ? token : token.replace(/^ +/, "");
-  const marks = [...token.matchAll(SIGNS)].map(([sign]) => sign);
-  const pieces = token.split(SIGNS).flatMap((words, i) => {
-    if (i === 0) return [words];
-    const sign = marks[i - 1];
-    const ends = sign.endsWith("\n") ? "\n" : "";
-    return [html("span", { class: "sign" }, visible(sign)), `${ends}${words}`];
-  });
-  return html(
-    "span",
-    {
-      class: blank && !marks.length ? "token blank" : "token",
-      "aria-label": blank || token === "" ? spelled(token) : null,
-      ...attributes,
-    },
-    token === "" ? html("span", { class: "sign" }, visible(token)) : pieces,
-  );
+/** The figure of the form that is chosen; the text alone has none. */
+function figureOf({ item, maps, at, tools }, { choose, pass }) {
+  const say = (row, column) => {
+    const [from, to] = [askedOf(item)[row], readOf(item)[column]].map(visible);
+    const { levels, columns, scales } = maps.known(at.head);
+    const share = levels[row * columns + column] * scales[row];
+    return `‘${from}’ looked at ‘${to}’: ${percent(share, tools)}`;
+  };
+  return FIGURES[at.form]?.({ choose, pass, say, tools });
 }
 
-/** Words with the spaces that stand before them. */
-function spaced(tokens, spans) {
-  return spans.map((span, i) => [tokens[i].trim() ? /^ */.exec(tokens[i])[0] : "", span]);
-}
-
-/** The words that look, of which at most one is chosen. */
-function lineOf(spans, { item, at, tools }, { choose, pass }) {
-  const places = new Map(spans.map((span, i) => [span, i]));
-  const placeOf = ({ target }) => places.get(target.closest(".token")) ?? null;
-  const line = tools.html(
-    "p",
-    {
-      class: "tokens asked",
-      dir: "auto",
-      role: "radiogroup",
-      "aria-label": "Words of the text; arrow keys move between them",
-      on: { click, keydown, focusin, pointerover, pointerleave },
-    },
-    spaced(askedOf(item), spans),
-  );
-  return line;
-
-  function click(event) {
-    const place = placeOf(event);
-    if (place !== null) choose(place);
-  }
-
-  /** Only the keyboard's focus chooses: a click has done so already. */
-  function focusin(event) {
-    const place = placeOf(event);
-    if (event.target.matches(":focus-visible") && place !== at.word) choose(place);
-  }
-
-  function keydown(event) {
-    if (event.key === "Escape") return choose(null);
-    const place = placeOf(event);
-    const to = place === null ? null : goal(event.key, place);
-    if (to === null) return;
-    event.preventDefault();
-    if (!spans[to]) return; // the edge
-    choose(to);
-    spans[to].focus();
-  }
-
-  function goal(key, place) {
-    const leftward = getComputedStyle(line).direction === "rtl" ? 1 : -1;
-    if (key === "ArrowLeft") return place + leftward;
-    if (key === "ArrowRight") return place - leftward;
-    if (key === "ArrowUp") return beyond(spans, place, -1);
-    if (key === "ArrowDown") return beyond(spans, place, 1);
-    return { Home: 0, End: spans.length - 1 }[key] ?? null;
-  }
-
-  /** A finger is not over a word before it taps, and between two words the last one holds. */
-  function pointerover(event) {
-    const place = placeOf(event);
-    if (event.pointerType !== "touch" && place !== null) pass(place);
-  }
-
-  function pointerleave({ pointerType }) {
-    if (pointerType !== "touch") pass(null);
-  }
-}
-
-/** The word above (−1) or below (1) in the text as it is wrapped; the same one at the edge. */
-function beyond(spans, from, step) {
-  const boxOf = (span) => [...span.getClientRects()].reduce((a, b) => (b.width > a.width ? b : a));
-  const middle = ({ left, right }) => (left + right) / 2;
-  const here = boxOf(spans[from]);
-  const apart = (a, b) => Math.abs(a.top - b.top) > here.height / 2;
-  let best = { place: from, far: Infinity, box: null };
-  for (let i = from + step; spans[i]; i += step) {
-    const box = boxOf(spans[i]);
-    if (!apart(box, here)) continue;
-    if (best.box && apart(box, best.box)) break; // a line further
-    const far = Math.abs(middle(box) - middle(here));
-    if (far < best.far) best = { place: i, far, box };
-  }
-  return best.place;
-}
-
-/** Shade what the word looked at, name the strongest, and frame its row. */
-function show({ asked, looked, readout, whole }, view) {
-  const { map, word, at, look } = view;
-  const row = word === null ? null : (map?.rows[word] ?? null);
-  const top = row ? map.tops[word] : 0;
+/** Shade what the word looked at, name the strongest, and draw its figure. */
+function show({ asked, looked, tints, readout, figure }, view) {
+  const { item, maps, map, word, at, look } = view;
+  if (!map && maps.count) return; // it is on its way
+  const row = word === null || !map ? null : rowOf(map, word);
+  const top = row ? 255 * map.scales[word] : 0;
   looked.forEach((span, i) => {
-    const tint = row ? depth(row[i], top, look).toFixed(3) : "0.000";
-    if (span.style.getPropertyValue("--tint") !== tint) span.style.setProperty("--tint", tint);
+    const tint = (row && top ? depth(row[i] / top, look.gentle) : 0).toFixed(3);
+    if (tints[i] !== tint) span.style.setProperty("--tint", (tints[i] = tint));
   });
   asked.forEach((span, i) => {
     span.setAttribute("aria-checked", String(i === at.word));
@@ -317,10 +204,15 @@ function show({ asked, looked, readout, whole }, view) {
     span.classList.toggle("later", Boolean(row && map.causal && i > word));
   });
   readout.replaceChildren(...said(view, row, top));
-  const frame = whole.querySelector(".frame");
-  if (!frame) return;
-  frame.hidden = !row;
-  frame.style.setProperty("top", `${(100 * (word ?? 0)) / asked.length}%`);
+  figure?.show({
+    asked: askedOf(item),
+    read: item.read ?? null,
+    map,
+    word,
+    gentle: look.gentle,
+    title: item.name ?? "",
+    name: maps.names[at.head],
+  });
 }
 
 /** The words looked at most, with their shares, and how much is left for all others. */
@@ -376,106 +268,20 @@ function strongest(row) {
 }
 
 /** The shades from none to the deepest, as they stand behind words. */
-function strip(look) {
+function strip({ gentle }) {
   const shades = Array.from({ length: 9 }, (_, i) => {
-    const tint = Math.round(100 * depth(i / 8, 1, look));
+    const tint = Math.round(100 * depth(i / 8, gentle));
     return `color-mix(in srgb, var(--shade) ${tint}%, transparent)`;
   });
   return { background: `linear-gradient(to right, ${shades.join(", ")})` };
 }
 
-/** A pixel a pair of words, and a frame for the row of one. */
-function wholeMap({ item, maps, at, tools }, { choose, pass }) {
-  const { html, hint, unhint } = tools;
-  const [n, m] = [askedOf(item).length, readOf(item).length];
-  const cell = Math.min(CELL, LARGEST / Math.max(n, m));
-  const side = (count) => Math.round(Math.max(Math.min(96, CELL * count), cell * count));
-  const canvas = html("canvas", {
-    width: Math.ceil(m / together(n, m)),
-    height: Math.ceil(n / together(n, m)),
-    role: "img",
-    style: { width: `${side(m)}px`, "aspect-ratio": `${side(m)} / ${side(n)}` },
-    on: { pointermove: ask, pointerdown: ask, click, pointerleave },
-  });
-  return [canvas, html("div", { class: "frame", style: { height: `${100 / n}%` } })];
-
-  function cellAt({ clientX, clientY }) {
-    const box = canvas.getBoundingClientRect();
-    const place = (part, count) => within(Math.floor(part * count), count);
-    const row = place((clientY - box.top) / box.height, n);
-    const column = place((clientX - box.left) / box.width, m);
-    return row === null || column === null ? null : { row, column };
-  }
-
-  function ask(event) {
-    const found = cellAt(event);
-    if (!found) return;
-    const { row, column } = found;
-    const map = maps.of(at.head);
-    const [from, to] = [askedOf(item)[row], readOf(item)[column]].map(visible);
-    const share = percent(map.rows[row][column], tools);
-    hint(event.clientX, event.clientY, `‘${from}’ looked at ‘${to}’: ${share}`);
-    if (event.pointerType !== "touch") pass(row);
-  }
-
-  function click(event) {
-    const found = cellAt(event);
-    if (found) choose(found.row);
-  }
-
-  function pointerleave({ pointerType }) {
-    if (pointerType !== "mouse") return; // a finger has left when it has pointed
-    unhint();
-    pass(null);
-  }
-}
-
-/** How many words, along either side, share a pixel of the map. */
-function together(n, m) {
-  return Math.ceil((FINEST * Math.max(n, m)) / LARGEST);
-}
-
-/** Every row on its own scale, as in the text, from the paper to the deepest shade there. */
-function paint(canvas, { item, map, maps, at, look }) {
-  const [n, m] = [askedOf(item).length, readOf(item).length];
-  const { width, height } = canvas;
-  const shared = together(n, m);
-  const levels = new Uint8Array(width * height);
-  map.rows.forEach((row, i) =>
-    row.forEach((share, j) => {
-      const pixel = Math.floor(i / shared) * width + Math.floor(j / shared);
-      const level = Math.round(255 * depth(share, map.tops[i], look));
-      if (level > levels[pixel]) levels[pixel] = level; // a thin line stays a line
-    }),
+function controls({ maps, at, tools }, { items, go, chooseForm, repaint, look }) {
+  const { html, choice } = tools;
+  const options = items.map(({ name }, i) =>
+    html("option", { value: i, selected: i === at.item }, name || `text ${i + 1}`),
   );
-  const style = getComputedStyle(canvas);
-  const [paper, shade] = [style.backgroundColor, style.color].map(channels);
-  const mixed = (level) => paper.map((from, c) => from + ((shade[c] - from) * level) / 255);
-  const colours = Array.from({ length: 256 }, (_, level) => [...mixed(level), 255]);
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(width, height);
-  levels.forEach((level, pixel) => image.data.set(colours[level], 4 * pixel));
-  context.putImageData(image, 0, 0);
-  const words = `Map of ${n} words that look at ${m}, ${maps.heads[at.head]}`;
-  canvas.setAttribute("aria-label", words);
-}
-
-/** Call `act` whenever the page turns dark or light. */
-function whenDark(act) {
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", act);
-  new MutationObserver(act).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-}
-
-function controls({ maps, at, tools }, { items, go, chooseHead, repaint, look }) {
-  const { html } = tools;
-  const options = (words, chosen) =>
-    words.map((name, i) => html("option", { value: i, selected: i === chosen }, name));
-  const names = items.map(({ name }, i) => name || `text ${i + 1}`);
-  const pick = (act) => ({ change: ({ target }) => act(Number(target.value)) });
-  const step = (words, by, label) => {
-    const click = () => chooseHead(at.head + by);
-    return html("button", { type: "button", "aria-label": label, on: { click } }, words);
-  };
+  const pick = { change: ({ target }) => go(Number(target.value)) };
   const tick = ({ target }) => {
     look.gentle = target.checked;
     repaint();
@@ -483,32 +289,16 @@ function controls({ maps, at, tools }, { items, go, chooseHead, repaint, look })
   return html(
     "div",
     { class: "controls" },
-    items.length > 1 &&
-      html(
-        "label",
-        {},
-        "Text",
-        html("select", { class: "text", on: pick(go) }, options(names, at.item)),
-      ),
-    maps.heads.length > 1 &&
-      html(
-        "div",
-        { class: "heads" },
-        html(
-          "label",
-          {},
-          "Head",
-          html("select", { class: "head", on: pick(chooseHead) }, options(maps.heads, at.head)),
-        ),
-        html("div", { class: "choice" }, step("‹", -1, "Previous head"), step("›", 1, "Next head")),
-      ),
-    maps.heads.length > 0 &&
+    items.length > 1 && html("label", {}, "Text", html("select", { class: "text", on: pick }, options)),
+    maps.count > 0 && [
+      html("div", { class: "forms" }, choice("What is drawn", FORMS, at.form, chooseForm)),
       html(
         "label",
         {},
         html("input", { type: "checkbox", checked: look.gentle, on: { change: tick } }),
         "Bring out small shares",
       ),
+    ],
   );
 }
 
@@ -520,29 +310,11 @@ function opening(item) {
   return within(lettered < 0 ? from : lettered, asked.length);
 }
 
-/** A word where it is named: without the space before it, unless it is nothing else. */
-function visible(token) {
-  if (token === "") return "∅";
-  const pictured = (sign) =>
-    ({ "\n": "↵", "\t": "⇥" })[sign] ?? String.fromCharCode(0x2400 + sign.charCodeAt(0));
-  const words = token.replace(SIGNS, (sign) => pictured(sign.at(-1)));
-  return words.trim() || "␣".repeat(words.length);
-}
-
-/** For those who hear the text: what cannot be heard, in words. */
-function spelled(token) {
-  if (token === "") return "nothing";
-  if (token.includes("\n")) return "new line";
-  return token.includes("\t") ? "tab" : "space";
-}
-
 /** Whole percents, but for small shares. */
 function percent(share, { format }) {
   return format.percent(share, share >= 0.0995 || share === 0 ? 0 : 1);
 }
 
-/** Red, green and blue of a colour as the browser computes it. */
-const channels = (colour) => colour.match(/[\d.]+/g).slice(0, 3).map(Number);
 const askedOf = ({ asked }) => asked ?? [];
 const readOf = (item) => item.read ?? askedOf(item);
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);

@@ -1,0 +1,207 @@
+/**
+ * The heads of a model on one text: small maps to choose from, what each does in words, and all
+ * their numbers as a table.
+ */
+
+import { html } from "regard/html";
+import { paint } from "regard/headmaps";
+import { render as renderTable } from "regard/views/table";
+
+const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const [MOSTLY, OFTEN, EVENLY] = [0.5, 0.25, 0.9]; // shares from which a head is said to do a thing
+const HABITS = {
+  previous: "the previous token",
+  first: "the first token",
+  itself: "the token itself",
+  induction: "what followed the same token before",
+};
+const COLUMNS = {
+  entropy: ["entropy, bits", 1],
+  even: ["of possible, %", 100],
+  distance: ["distance", 1],
+  previous: ["previous, %", 100],
+  first: ["first, %", 100],
+  itself: ["itself, %", 100],
+  induction: ["induction, %", 100],
+};
+
+/**
+ * Small maps in rows of layers, the mean of all beneath; `choose(head)` is called with a number,
+ * `near(head)` when the mouse is over one. `show(head, gentle)` marks the one chosen.
+ */
+export function headGrid(item, names, maps, { choose, near, format }) {
+  const { rows, columns, first } = gridOf(item, names.length);
+  let at = 0;
+  let gentle = null; // as the small maps are painted now
+  const cells = names.map(cell);
+  const says = html("p", { class: "does" });
+  const heading = (words, name) => html("span", { class: name, "aria-hidden": "true" }, words);
+  const grid = html(
+    "div",
+    {
+      class: "grid",
+      role: "radiogroup",
+      "aria-label": "Heads; arrow keys move between layers and heads",
+      style: { "--columns": columns, "--shape": shapeOf(maps.small(0)) },
+      on: { keydown, pointerleave: () => say(at) },
+    },
+    heading("", "row"),
+    Array.from({ length: columns }, (_, i) => heading(i + 1, "column")),
+    Array.from({ length: rows }, (_, row) => [
+      heading(row + 1, "row"),
+      cells.slice(first + row * columns, first + (row + 1) * columns),
+    ]),
+    first > 0 && [heading("mean", "row"), cells[0]],
+  );
+  const several = names.length > 1 && maps.small(0) !== null;
+  const element = html(
+    "div",
+    { class: "heads" },
+    several && [html("h4", {}, "Layers ↓ and heads →"), grid],
+    names.length > 0 && says,
+  );
+  return { element, show };
+
+  function show(head, now) {
+    cells[at].setAttribute("aria-checked", "false");
+    cells[at].tabIndex = -1;
+    const moved = grid.contains(document.activeElement);
+    at = head;
+    cells[at].setAttribute("aria-checked", "true");
+    cells[at].tabIndex = 0;
+    if (moved) cells[at].focus();
+    say(at);
+    if (several && gentle !== now) cells.forEach((each, i) => draw(each.firstChild, i, now));
+    gentle = now;
+  }
+
+  function cell(name, head) {
+    const does = doing(item.summaries?.[head]);
+    const { width = 1, height = 1 } = maps.small(head) ?? {};
+    return html(
+      "button",
+      {
+        type: "button",
+        role: "radio",
+        class: "cell",
+        "aria-checked": "false",
+        "aria-label": does ? `${name}: ${does}` : name,
+        tabindex: -1,
+        on: { click: () => choose(head), pointerenter },
+      },
+      html("canvas", { width, height }),
+    );
+    function pointerenter() {
+      near(head);
+      say(head);
+    }
+  }
+
+  function draw(canvas, head, now) {
+    paint(canvas, maps.small(head).levels, now);
+  }
+
+  function say(head) {
+    says.replaceChildren(...sentence(names[head], item.summaries?.[head], format));
+  }
+
+  function keydown(event) {
+    const [down, right] = STEPS[event.key] ?? [0, 0];
+    if (!down && !right) return;
+    event.preventDefault();
+    const to = moved(down, right);
+    if (to !== null) choose(to);
+  }
+
+  /** The head a step away, or null at the edge. Below the last layer lies the mean. */
+  function moved(down, right) {
+    if (at < first) return down < 0 ? first + (rows - 1) * columns : null;
+    const row = Math.floor((at - first) / columns) + down;
+    const column = ((at - first) % columns) + right;
+    if (row === rows) return first > 0 ? 0 : null;
+    if (row < 0 || column < 0 || column >= columns) return null;
+    return first + row * columns + column;
+  }
+}
+
+/** Rows and columns of small maps, and how many maps come before them. */
+function gridOf({ grid }, count) {
+  const [rows, columns] = grid ?? [1, count];
+  const first = count - rows * columns;
+  return first === 0 || first === 1 ? { rows, columns, first } : { rows: 1, columns: count, first: 0 };
+}
+
+/** The shape of a small map: neither a needle nor a sliver. */
+function shapeOf(small) {
+  const { width, height } = small ?? { width: 1, height: 1 };
+  return Math.min(2, Math.max(0.5, width / height));
+}
+
+/** A head's name and what it does, with the numbers that do not go by a habit. */
+function sentence(name, summary, format) {
+  const does = doing(summary);
+  const facts = summary && [
+    summary.entropy !== null &&
+      `${format.number(round(summary.entropy))} bits, ${percent(summary.even)} of what is possible`,
+    summary.distance !== null && `${format.plural(round(summary.distance), "place")} away on average`,
+  ];
+  return [
+    html("strong", {}, name),
+    does && `: ${does}`,
+    facts && html("small", {}, facts.filter(Boolean).join("; ")),
+  ].filter(Boolean);
+}
+
+/** What a head does, in words: “mostly the previous token (87%)”. */
+function doing(summary) {
+  if (!summary || summary.entropy === null) return "";
+  if (summary.even >= EVENLY) return `nearly even over all it may read (${percent(summary.even)})`;
+  const [habit, share] = Object.keys(HABITS)
+    .map((name) => [name, summary[name] ?? 0])
+    .reduce((best, other) => (other[1] > best[1] ? other : best));
+  if (share >= MOSTLY) return `mostly ${HABITS[habit]} (${percent(share)})`;
+  if (share >= OFTEN) return `often ${HABITS[habit]} (${percent(share)})`;
+  return summary.previous === null ? "" : "no single habit";
+}
+
+/** All numbers, folded away until they are asked for; a row that is clicked chooses its head. */
+export function headTable(item, names, { choose, tools }) {
+  const known = Object.keys(COLUMNS).filter((key) =>
+    item.summaries?.some((summary) => summary[key] !== null),
+  );
+  if (!known.length || names.length < 2) return null;
+  const place = html("div", { class: "table", on: { click } });
+  const fold = html(
+    "details",
+    { class: "numbers", on: { toggle } },
+    html("summary", {}, "All heads in numbers"),
+    html(
+      "p",
+      { class: "note" },
+      "Means over the words that have a choice. Induction is the share of what followed earlier ",
+      "occurrences of the same token. A heading sorts; a row shows its head.",
+    ),
+    place,
+  );
+  return fold;
+
+  function toggle() {
+    if (!fold.open || place.firstChild) return;
+    const columns = ["head", ...known.map((key) => COLUMNS[key][0])];
+    const rows = names.map((name, i) => [name, ...known.map((key) => value(key, i))]);
+    renderTable(place, { columns, rows }, tools);
+  }
+
+  function value(key, head) {
+    const number = item.summaries[head][key];
+    return number === null ? null : Math.round(number * COLUMNS[key][1] * 100) / 100;
+  }
+
+  function click({ target }) {
+    const head = names.indexOf(target.closest("tbody tr")?.firstChild.textContent);
+    if (head >= 0) choose(head);
+  }
+}
+
+const percent = (share) => `${Math.round(100 * share)}%`;
+const round = (value) => Math.round(10 * value) / 10;
