@@ -3,8 +3,6 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,32 +78,6 @@ def test_ctrl_c_at_any_step_saves_and_the_resumed_run_is_the_same_run(tmp_path, 
         RunFolder(tmp_path / name).read_tensors("model.safetensors") for name in ("cut", "whole")
     ]
     assert all(torch.equal(best[0][key], best[1][key]) for key in best[1])
-
-
-def test_killed_at_random_moments_it_still_becomes_the_same_run(tmp_path):
-    (tmp_path / "cut").mkdir()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        whole = run_toy(tmp_path / "whole")
-    finally:
-        torch.set_num_threads(threads)
-    script, draw = Path(toy_run.__file__), random.Random(int.from_bytes(os.urandom(4)))
-    for _ in range(3):
-        command = [sys.executable, script, tmp_path / "cut", "0.02"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
-            for _ in range(draw.randint(1, 9)):
-                if not running.stdout.readline():
-                    break
-            running.kill()
-    subprocess.run([sys.executable, script, tmp_path / "cut", "0"], check=True, capture_output=True)
-    cut = RunFolder(tmp_path / "cut")
-    assert without_times(cut) == without_times(RunFolder(tmp_path / "whole"))
-    step, state = cut.latest_state()
-    assert step == 36
-    tensors = state.read_tensors("state.safetensors")
-    flat = [w for w in tensors.values() if w.shape == whole[0].weight.shape]
-    assert any(torch.equal(w, whole[0].weight) for w in flat)
 
 
 def test_accumulated_batches_take_the_step_of_one_large_batch(tmp_path):

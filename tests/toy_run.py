@@ -1,16 +1,11 @@
 """A small run whose every random number matters, to be stopped anywhere and resumed."""
 
-import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from regard.runs import RunFolder
 from regard.train.config import OptimiserConfig, TrainConfig
-from regard.train.loop import Progress, train
 
 CONFIG = TrainConfig(epochs=3, average=0.9, save_seconds=0.0, optimiser=OptimiserConfig(rate=1e-2))
 
@@ -50,19 +45,3 @@ def objective(net: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int
 def measure(net: nn.Module) -> dict[str, float]:
     points = Points()
     return {"accuracy": float((net(points.x).argmax(-1) == points.y).float().mean())}
-
-
-def go(path: Path, *, resume: bool, pause: float = 0.0) -> nn.Module:
-    net, run = model(), RunFolder(path)
-
-    def report(progress: Progress) -> None:
-        print(progress.step, flush=True)
-        time.sleep(pause)
-
-    train(net, Points(), objective, measure, CONFIG, run, resume=resume, report=report)
-    return net
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    go(Path(sys.argv[1]), resume=True, pause=float(sys.argv[2]))
