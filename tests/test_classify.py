@@ -184,6 +184,7 @@ def test_evaluate_prints_writes_and_agrees_with_counting(run, capsys, tmp_path):
     assert main(["evaluate", str(run.folder.path), "--device", "cpu"]) == 0
     said = capsys.readouterr().out
     assert f"{right / len(test):.1%}" in said and "report.html" in said
+    assert f"is {right / len(test) - 0.98:+.1%}\n" in said  # what the recipe of digits promises
 
 
 def test_measure_tells_training_images_from_others(run):

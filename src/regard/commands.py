@@ -6,16 +6,12 @@ import json as encoder
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from regard.errors import UserError
 from regard.tasks import TASKS, find
 from regard.tasks.recipe import Recipe, choose_recipe, recipes
-
-if TYPE_CHECKING:
-    from regard.tasks.run import Run
 
 T = TypeVar("T")
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -65,6 +61,7 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
         quiet: bool = False,
         tensorboard: bool = False,
         report: bool = True,
+        test: bool = False,
     ) -> None:
         """Train.
 
@@ -79,6 +76,8 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
             quiet: say nothing but errors.
             tensorboard: write the figures for TensorBoard too, into the run.
             report: write report.html at the end.
+            test: measure on test too in the end, and say how far that is from what the recipe
+                promises; for a run by which nothing more is to be chosen.
         """
         from regard.config import build, change, to_values
         from regard.tasks.run import go
@@ -88,7 +87,7 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
         if epochs is not None:
             config = change(config, {"train.epochs": epochs})
         session = Session(entry.load(), config, chosen, quiet=quiet, tensorboard=tensorboard)
-        go(session, out=out, resume=resume, device=device, report=report)
+        go(session, out=out, resume=resume, device=device, report=report, test=test)
 
     fields = unchecked(kind)
     train.__annotations__["config"] = Annotated[fields, arg(name="")]
@@ -183,6 +182,7 @@ def evaluate(
         record: write the figures of all, with command, hardware and seeds, to this .json.
         json: print the figures as JSON, one object a line.
     """
+    from regard.tasks.promise import promise_kept
     from regard.tasks.record import headline, recorded, spread
     from regard.tasks.report import write_curves
     from regard.tasks.run import load
@@ -203,8 +203,8 @@ def evaluate(
         if data is None:
             write_curves(run.folder)
             print(f"report: {run.report(split)}")
-            if split == run.held_out:
-                compare_with_recipe(run, headline(figures))
+            if split == run.held_out and (kept := promise_kept(run, figures)):
+                print(kept)
     if len(runs) > 1 and not json:
         print(spread([headline(figures) for figures in judged]))
     if record is not None:
@@ -214,22 +214,6 @@ def evaluate(
         except OSError as trouble:
             raise UserError(f"cannot write {record}: {trouble.strerror}") from None
         print(f"written: {record}", file=sys.stderr)
-
-
-def compare_with_recipe(run: Run, got: float) -> None:
-    """If the run follows a recipe that promises a figure, say how far off it is."""
-    name = run.folder.about().get("recipe")
-    known = recipes(run.task.name)
-    if name in known and known[name].about.expect:
-        from regard.tasks.session import figure_words
-
-        about = known[name].about
-        told = partial(figure_words, about.figure)
-        away = got - about.expect
-        print(
-            f"recipe {name} promises {told(about.expect)}, give or take {told(about.spread)}: "
-            f"this is {'+' * (away >= 0)}{told(away)}"
-        )
 
 
 def predict_for(args: Sequence[str]) -> Callable[..., int]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from regard.config import to_values
 from regard.errors import UserError
-from regard.tasks.recipe import recipes
-from regard.tasks.session import differences, parameters
+from regard.tasks.recipe import Recipe, recipes
+from regard.tasks.session import SEED, differences, parameters
 from regard.tasks.task import Judged
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def recorded(runs: Sequence[Run], judged: Sequence[Judged], split: str) -> dict[
         for name, (now, before) in differences(
             to_values(run.config), to_values(first.config)
         ).items():
-            if name != "train.seed":
+            if name != SEED:
                 raise UserError(
                     f"{run.folder.path} has {name} = {now!r} and {first.folder.path} {before!r}: "
                     "only runs that differ in their seed are kept in one file"
@@ -84,12 +84,16 @@ def command_of(run: Run) -> str:
     if known[name].values.get("data") != run.config.data:
         words += ["--data", run.config.data]
     # What the data decide, and the seed, are not typed.
-    asked = known[name].config(run.task.config)
-    settled = to_values(run.task.settle(asked, run.data)) | {"data": run.config.data}
+    settled = to_values(settled_recipe(known[name], run)) | {"data": run.config.data}
     for key, (now, _) in differences(to_values(run.config), settled).items():
-        if key != "train.seed":
+        if key != SEED:
             words += flag(key, now)
     return shlex.join(words)
+
+
+def settled_recipe(recipe: Recipe, run: Run) -> Any:
+    """The configuration of a run that followed a recipe to the letter on the run's own data."""
+    return run.task.settle(recipe.config(run.task.config), run.data)
 
 
 def flag(key: str, value: Any) -> list[str]:

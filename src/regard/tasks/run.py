@@ -24,6 +24,7 @@ from regard.config import build, change, to_values
 from regard.errors import UserError
 from regard.runs import RunFolder
 from regard.tasks import TASKS, find
+from regard.tasks.promise import promise_kept
 from regard.tasks.recipe import choose_recipe
 from regard.tasks.report import (
     read_evaluation,
@@ -49,12 +50,14 @@ def train(
     device: str = "auto",
     quiet: bool = False,
     report: bool = True,
+    test: bool = False,
     **changes: Any,
 ) -> Run:
     """Train a model and return its run, in the folder `out` or as a new one in `root`.
 
     `changes` are fields of the configuration: `model={"width": 96}`, `batch=64`, or with dotted
-    names as `**{"train.optimiser.rate": 1e-3}`.
+    names as `**{"train.optimiser.rate": 1e-3}`. With `test`, the run is measured on test in the
+    end, beside what its recipe promises.
     """
     entry = find(task)
     if resume:
@@ -73,7 +76,15 @@ def train(
         said["train.epochs"] = epochs
     session = Session(entry.load(), change(config, said), chosen, quiet=quiet)
     place = None if out is None else Path(out)
-    return go(session, out=place, root=Path(root), resume=resume, device=device, report=report)
+    return go(
+        session,
+        out=place,
+        root=Path(root),
+        resume=resume,
+        device=device,
+        report=report,
+        test=test,
+    )
 
 
 def go(
@@ -83,15 +94,24 @@ def go(
     resume: bool,
     device: str,
     report: bool,
+    test: bool = False,
     root: Path = Path("runs"),
 ) -> Run:
     """A sitting from the first word to the report: what `train` does here and as a command."""
     folder = session.go(out=out, root=root, resume=resume, device=device)
     write_curves(folder)
     run = load(folder.path, device=device)
-    session.say(run.task.summary(run.evaluate("validation"), "validation"))
+    judged, split = run.evaluate("validation"), "validation"
+    session.say(run.task.summary(judged, split))
+    if test and run.held_out != split:
+        split = run.held_out
+        judged = run.evaluate(split)
+        session.say(run.task.summary(judged, split))
+        write_curves(folder)  # with a mark where the test came out
     if report:
-        session.say(f"report: {run.report('validation')}")
+        session.say(f"report: {run.report(split)}")
+    if split == run.held_out and (words := promise_kept(run, judged)):
+        session.say(words)
     where = folder.path
     session.say(f"next: regard evaluate {where}    regard look {where} {run.held_out}:0")
     return run

@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from regard.errors import UserError
 from regard.machine import device_name, machine
 from regard.runs import RunFolder
 from regard.tasks.recipe import Recipe
+from regard.tasks.several import few_names
 from regard.tasks.task import Task
 from regard.train.board import board, writer_class
 from regard.train.device import (
@@ -33,6 +35,7 @@ from regard.train.display import display, duration
 from regard.train.estimate import estimate
 from regard.train.loop import Diverged, Progress, Report, steps_of, train
 
+SEED = "train.seed"
 # What may be said anew when a run goes on: none of it changes the steps already made.
 MAY_CHANGE = {
     *("train.epochs", "train.patience", "train.save_seconds", "train.capture"),
@@ -57,6 +60,9 @@ class Session:
         self.said: list[str] = []  # before there was a folder with a log
         self.device = "auto"
         self.done = 0  # steps of earlier sittings
+        self.departs: list[str] = []  # fields that are not as the recipe has them
+        if self.recipe is not None:
+            self.departs = departures(self.config, self.recipe.config(self.task.config))
 
     def say(self, words: str) -> None:
         """To the person, and to the run's own log."""
@@ -120,12 +126,7 @@ class Session:
             self.say(f"left out: {sentence}")
         self.say(f"{parameters(model):,} parameters on {device_name(where)}")
         if self.recipe is not None and self.recipe.about.expect:
-            about = self.recipe.about
-            self.say(
-                f"recipe {self.recipe.name}: {about.figure} "
-                f"{figure_words(about.figure, about.expect)} is to be expected, "
-                f"in about {duration(about.minutes * 60)} on {about.hardware}"
-            )
+            self.say(expectation(self.recipe, self.departs))
 
     def begun(self, out: Path | None, root: Path, data: Any, where: torch.device) -> None:
         """Make a new folder, with what was asked and what the data are."""
@@ -293,6 +294,24 @@ class Session:
             f"{duration(at.seconds)} in all; the device waited {waited:.1%} of it for data; kept "
             f"are the weights after epoch {at.best_epoch + 1}"
         )
+
+
+def expectation(recipe: Recipe, departs: Sequence[str]) -> str:
+    """What a recipe promises, before a run that follows it or departs from it."""
+    about = recipe.about
+    figure = f"{about.figure} {figure_words(about.figure, about.expect)}"
+    there = f"in about {duration(about.minutes * 60)} on {about.hardware}"
+    if not departs:
+        return f"recipe {recipe.name}: {figure} is to be expected, {there}"
+    return (
+        f"recipe {recipe.name} as it stands: {figure}, {there}; this run has its own "
+        f"{few_names(departs)}"
+    )
+
+
+def departures(config: Any, recipe: Any) -> list[str]:
+    """Fields in which a configuration is not its recipe's; a seed is nobody's choice."""
+    return [name for name in differences(to_values(config), to_values(recipe)) if name != SEED]
 
 
 def figure_words(name: str, value: float) -> str:

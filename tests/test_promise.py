@@ -1,0 +1,80 @@
+"""A recipe says what to expect before a run, and the run how far from it it came out."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import regard as rg
+from regard.cli import main
+from regard.config import change
+from regard.tasks import TASKS, find
+from regard.tasks.promise import promise_kept
+from regard.tasks.recipe import recipes
+from regard.tasks.session import Session, departures, expectation, figure_words
+
+RESULTS = Path(__file__).parents[1] / "results"
+TINY = {"model": {"width": 16, "layers": 1, "heads": 2, "hidden": 16}}
+PROMISING = [
+    (task, name) for task in TASKS for name, each in recipes(task).items() if each.about.expect
+]
+
+
+def on_the_boards() -> list[dict]:
+    """What was recorded of recipes as they stand, on the split that is held out."""
+    kept = [json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("run-*.json")]
+    return [
+        facts
+        for facts in kept
+        if len(facts["command"].split()) == 5
+        and facts["split"] == ("test" if facts["parts"][2] else "validation")
+    ]
+
+
+@pytest.mark.parametrize("facts", on_the_boards(), ids=lambda facts: facts["command"])
+def test_every_recipe_on_the_boards_promises_what_was_recorded(facts):
+    about = recipes(facts["task"])[facts["recipe"]].about
+    assert about.expect == pytest.approx(facts["mean"], abs=about.spread)
+    seconds = sum(run["seconds"] for run in facts["runs"]) / len(facts["runs"])
+    assert about.minutes * 60 == pytest.approx(seconds, rel=0.35, abs=6)
+
+
+@pytest.mark.parametrize(("task", "name"), PROMISING)
+def test_every_recipe_that_promises_a_figure_says_so_before(task, name):
+    recipe, entry = recipes(task)[name], find(task).load()
+    config = recipe.config(entry.config)
+    session = Session(entry, change(config, {"train.seed": 5}), recipe, quiet=True)
+    assert session.departs == []
+    said, figure = expectation(recipe, []), recipe.about.figure
+    assert said.startswith(f"recipe {name}: {figure} {figure_words(figure, recipe.about.expect)} ")
+    changed = change(config, {"train.epochs": 1, "batch": 7})
+    assert departures(changed, config) == ["batch", "train.epochs"]
+    assert "this run has its own batch, train.epochs" in expectation(
+        recipe, ["batch", "train.epochs"]
+    )
+
+
+def test_the_figure_expected_is_said_before_and_the_difference_after(tmp_path, capsys):
+    out = tmp_path / "run"
+    words = ["train", "classify", "--recipe", "digits", "--epochs", "1", "--batch", "256"]
+    assert main([*words, "--out", str(out), "--device", "cpu", "--no-report", "--test"]) == 0
+    before, after = re.findall(r"^recipe digits .*", capsys.readouterr().out, re.MULTILINE)
+    assert before.startswith("recipe digits as it stands: test accuracy 98.0%, in about ")
+    assert before.endswith("this run has its own batch, train.epochs")
+    run = rg.load(out, device="cpu")
+    away = run.evaluated("test").accuracy.value - 0.98
+    assert after == (
+        "recipe digits promises test accuracy 98.0%, give or take 0.6%: this run, which has its "
+        f"own batch, train.epochs, is {away:+.1%}"
+    )
+    # The same figures of a run that had followed the recipe to the letter.
+    run.config = run.task.settle(recipes("classify")["digits"].config(run.task.config), run.data)
+    assert promise_kept(run, run.evaluated("test")).endswith(f"0.6%: this run is {away:+.1%}")
+
+
+def test_without_test_nothing_is_read_of_it_and_nothing_promised_is_compared(tmp_path, capsys):
+    changes = {**TINY, "batch": 256, "root": tmp_path, "device": "cpu", "report": False}
+    run = rg.train("classify", epochs=1, **changes)
+    assert "promises" not in capsys.readouterr().out
+    assert not (run.folder.path / "evaluation-test.json").exists()
