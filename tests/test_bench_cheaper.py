@@ -10,22 +10,18 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.attention import causal, window
 from regard.bench import bench, cheaper
+from regard.bench import contenders as parts
 from regard.bench.cheaper import (
-    CAUSAL,
-    FULL,
-    Contender,
     Disagreement,
     Measured,
     Shape,
     agree,
     checked_at,
-    contenders,
-    grid,
-    masked,
     once,
     summary,
 )
 from regard.bench.cheaper_figure import apart, draw, round_numbers, short
+from regard.bench.contenders import CAUSAL, FULL, Contender, contenders, grid, masked
 from regard.bench.growth import beaten, crossover, foretold, per_head, slope
 from regard.bench.live_bytes import LiveBytes
 from test_figures import assert_legible, boxes_of_words
@@ -45,7 +41,7 @@ def test_the_benchmark_prints_growth_and_crossovers_and_keeps_its_figures(
 ):
     monkeypatch.setitem(cheaper.SIZES, "cpu", [64, 128, 256, 512])
     monkeypatch.setitem(cheaper.KEYS, "cpu", 32)
-    monkeypatch.setattr(cheaper, "SIDE", 4)
+    monkeypatch.setattr(parts, "SIDE", 4)
     bench("cheaper", quick=True, device="cpu", out=tmp_path)
     printed = capsys.readouterr().out
     assert "beats causal" in printed and "linear causal" in printed
@@ -72,7 +68,7 @@ def test_the_benchmark_prints_growth_and_crossovers_and_keeps_its_figures(
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_contender_agrees_with_its_dense_twin_in_values_and_gradients(name, monkeypatch):
-    monkeypatch.setattr(cheaper, "SIDE", 4)
+    monkeypatch.setattr(parts, "SIDE", 4)
     inputs = drawn(256)
     method = METHODS[name].make(256, 32)
     off = agree(name, method, inputs, torch.randn_like(inputs[0]))
