@@ -204,6 +204,22 @@ def test_with_beams_enough_the_search_finds_the_best_of_all_texts(penalty):
         assert tuple(words) == best[1] and score == pytest.approx(best[0])
 
 
+@pytest.mark.parametrize("beams", [2, 3, 5])
+def test_a_listener_to_beams_hears_only_words_that_stay(beams):
+    rules, heard = Rules(begin=0, end=1, longest=9), {}
+
+    def listen(item, words):
+        heard.setdefault(item, []).append(words)
+
+    out = beam_search(Chain(), tables(40, seed=3), rules, beams=beams, listen=listen)
+    assert out == beam_search(Chain(), tables(40, seed=3), rules, beams=beams)
+    for item, grown in heard.items():
+        for less, more in itertools.pairwise([[], *grown, out.words[item]]):
+            assert more[: len(less)] == less
+    sooner = [item for item, grown in heard.items() if any(grown)]
+    assert len(sooner) > 10  # it is not all kept for the end
+
+
 def test_one_beam_is_greedy():
     rules = Rules(begin=BEGIN, end=END, longest=8)
     one = beam_search(Chain(), tables(20), rules, beams=1, length_penalty=0.0, stop="first")

@@ -91,6 +91,20 @@ def test_maps_are_the_weights_of_the_rows_that_the_answer_is_read_off(fields, po
     np.testing.assert_allclose(maps.rollout, flow.reshape(maps.rollout.shape), atol=1e-12)
 
 
+@pytest.mark.parametrize("pool", ["class", "mean"])
+def test_what_one_patch_read_is_its_own_row(pool):
+    model, images = vit(pool=pool), pictures(24, 16)
+    weights, grid = weights_by_hooks(model, images)
+    for patch in (0, 7, grid[0] * grid[1] - 1):
+        maps = image_maps(model, images, patch=patch)
+        row = (..., patch, slice(grid[0] * grid[1]))
+        np.testing.assert_allclose(maps.heads, weights[row].reshape(maps.heads.shape), atol=1e-12)
+        flow = rollout_by_hand(weights)[row].reshape(maps.rollout.shape)
+        np.testing.assert_allclose(maps.rollout, flow, atol=1e-12)
+    with pytest.raises(ValueError, match="patch=24: the image has 24, from 0 to 23"):
+        image_maps(model, images, patch=24)
+
+
 def test_what_the_class_token_reads_of_itself_is_left_out_and_not_made_up_for():
     images = pictures(16, 16)
     with_token = image_maps(vit(pool="class"), images).heads.sum((-2, -1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import json
 import os
@@ -387,6 +388,120 @@ def test_unknown_and_unfinished_runs_are_told_apart(runs, client, tmp_path):
     weights = (runs["language"] / "model.safetensors").read_bytes()
     (begun / "model.safetensors").write_bytes(weights)  # its first epoch is over
     assert post(client, "begun", "look", {"text": "a"}).status_code == 200
+
+
+# Patches, and questions that are told as they go
+
+
+def follow(client: TestClient, run: str, what: str, said: Any) -> list[tuple[str, Any]]:
+    """The events of a question."""
+    kind = "image/png" if isinstance(said, bytes) else "application/json"
+    content = said if isinstance(said, bytes) else json.dumps(said).encode()
+    headers = {"Content-Type": kind, "Accept": "text/event-stream"}
+    answer = client.post(f"/api/runs/{run}/{what}", content=content, headers=headers)
+    assert answer.headers["content-type"].startswith("text/event-stream"), answer.text
+    return events(answer)
+
+
+def test_a_patch_that_is_deleted_lets_the_class_fall_as_predict_says(runs, client):
+    told = follow(client, "classify", "falls", image())
+    assert {kind for kind, _ in told[:-1]} == {"progress"}
+    assert told[-2][1] == {"done": 4, "of": 4, "words": "deleting one patch after another"}
+    found = told[-1][1]
+    assert found == post(client, "classify", "falls", image()).json()
+    run = rg.load(runs["classify"], device="cpu")
+    (picture,) = run.task.open(run.trained, [Image.open(BytesIO(image()))], lambda: run.data)
+    (whole,) = run.task.predict(run.trained, [picture])
+    assert found["names"] == [whole.classes[0]] and found["grid"] == [2, 2]
+    assert found["whole"] == pytest.approx([whole.shares[0]], abs=1e-6)
+    inputs = run.facts.inputs(torch.tensor(picture.pixels[None]))
+    for patch, fall in enumerate(found["falls"][0]):
+        row, column = divmod(patch, 2)
+        inputs_now = inputs.clone()
+        place = (..., slice(4 * row, 4 * row + 4), slice(4 * column, 4 * column + 4))
+        inputs_now[place] = inputs.mean()
+        with torch.no_grad():
+            shares = run.model(inputs_now).softmax(-1)[0]
+        left = float(shares[run.facts.classes.index(whole.classes[0])])
+        assert fall == pytest.approx(whole.shares[0] - left, abs=1e-5)
+
+
+def test_what_a_patch_read_comes_as_maps(client):
+    found = post(client, "classify", "reads?patch=3", image()).json()
+    assert found["heads"]["shape"] == [1, 2, 2, 2] and found["rollout"]["shape"] == [2, 2]
+    refused(post(client, "classify", "reads?patch=4", image()), 422, "the image has 4, from 0")
+    refused(post(client, "classify", "reads?patch=-1", image()), 422, "not the number of a patch")
+    refused(post(client, "caption", "reads?patch=0", image()), 422, "does not say what a patch")
+    refused(post(client, "language", "falls", {"text": "a"}), 422, "looks at no image")
+
+
+def test_each_word_of_a_caption_falls_without_each_patch(runs, client):
+    words = post(client, "caption", "look", image()).json()["document"]["sections"][0]["data"]
+    found = post(client, "caption", "falls", image()).json()
+    assert found["names"] == words["items"][0]["words"] and found["grid"] == [4, 4]
+    assert np.shape(found["falls"]) == (len(found["names"]), 16)
+    assert all(0 <= share <= 1 for share in found["whole"])
+    falls = np.array(found["falls"])
+    assert (falls <= np.array(found["whole"])[:, None] + 1e-6).all() and np.abs(falls).max() > 0
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_caption_is_told_piece_by_piece(beams, runs):
+    run = rg.load(runs["caption"], device="cpu")
+    writing = dataclasses.replace(run.config.writing, beams=beams)
+    config = dataclasses.replace(run.config, writing=writing)
+    trained = dataclasses.replace(run.trained, config=config)
+    opened = run.task.open(trained, [Image.open(BytesIO(image()))], lambda: run.data)
+    pieces: list[str] = []
+    spoken = run.task.speak(trained, opened[0], pieces.append)
+    assert spoken == run.task.predict(trained, opened)[0]
+    assert "".join(pieces) == spoken.caption
+    assert beams > 1 or len(pieces) > 1  # drafts may differ from their first word to the last
+
+
+def test_a_look_that_is_followed_ends_with_the_look_itself(client, runs, loaded):
+    loaded.runs.clear()
+    told = follow(client, "caption", "look", image())
+    steps = [values["words"] for kind, values in told if kind == "progress"]
+    assert steps == ["loading the model", "looking"]
+    whole = post(client, "caption", "look", image()).json()
+    assert told[-1] == ("result", whole) and whole["more"] == ["falls"]
+    pieces = [values["text"] for kind, values in told if kind == "piece"]
+    assert "".join(pieces) == whole["answers"][0]["answer"]
+    kind, values = follow(client, "classify", "look", {"text": "a dog"})[-1]
+    assert kind == "error" and "looks at images" in values["error"]
+
+
+def test_closing_the_connection_ends_the_work_and_the_next_question_is_answered(
+    runs, loaded, monkeypatch
+):
+    """A stand-in that takes for ever tells of each step; nobody listens, and it ends."""
+    ended, steps = threading.Event(), []
+
+    def endless(run: Run, asked: Any, tell: Any) -> Any:
+        try:
+            while True:
+                steps.append(1)
+                answers.progress(tell, "slowly", len(steps), 10**6)
+                time.sleep(0.005)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(answers, "fallen", endless)
+    with served(app_of(runs, loaded)) as port:
+        with socket.create_connection(("127.0.0.1", port)) as link:
+            body = image()
+            head = "POST /api/runs/classify/falls HTTP/1.1\r\nHost: x\r\n"
+            head += "Accept: text/event-stream\r\nContent-Type: image/png\r\n"
+            link.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            got = b""
+            while b"slowly" not in got:
+                got += link.recv(4096)
+            assert not ended.is_set() and loaded.turn_of(runs["classify"]).locked()
+        assert ended.wait(20)
+        until(lambda: not loaded.turn_of(runs["classify"]).locked())
+    with TestClient(app_of(runs, loaded)) as client:
+        assert post(client, "classify", "predict", image()).status_code == 200
 
 
 # Writing

@@ -8,7 +8,7 @@ A draft that starts with a worse word may end as the better text, which greedy w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -40,6 +40,7 @@ def beam_search(
     stop: Stop = "likely",
     texts: int = 1,
     prompt: Prompt | None = None,
+    listen: Callable[[int, list[int]], object] | None = None,
 ) -> Generated:
     """The best of several drafts that are written side by side.
 
@@ -56,6 +57,9 @@ def beam_search(
 
     At the longest length every draft is finished as it is. Should an item have fewer texts than
     asked for, which takes a tiny vocabulary or hard rules, the rest are empty and worth −∞.
+
+    `listen(item, words)` is told, at every step of an item that goes on, the words that its best
+    text is sure to begin with: those that all drafts share with the best finished text.
     """
     if not 1 <= texts <= beams:
         raise ValueError(f"texts={texts} does not lie in 1 … beams={beams}")
@@ -63,7 +67,7 @@ def beam_search(
         raise ValueError(f"stop={stop!r} is not one of 'first', 'likely', 'proven'")
     check_still(model)
     with torch.inference_mode():
-        return _search(model, batch, rules, prompt, beams, length_penalty, stop, texts)
+        return _search(model, batch, rules, prompt, beams, length_penalty, stop, texts, listen)
 
 
 class _Link(NamedTuple):
@@ -125,6 +129,17 @@ class _Item:
         limit = self.drafts[0].total / (self.rules.longest if far else length) ** self.penalty
         return limit <= self.done[-1].score
 
+    def settled(self, drafts: Sequence[_Link | None]) -> list[int]:
+        """The words that its best text begins with, whichever text that will be."""
+        texts = [
+            [link.word for link in _chain(end)]
+            for end in (*drafts, *(done.text for done in self.done[:1]))
+        ]
+        same = 0
+        while all(len(text) > same and text[same] == texts[0][same] for text in texts):
+            same += 1
+        return [word for word in texts[0][:same] if word != self.rules.end]
+
     def padded(self) -> list[_Draft]:
         """As many drafts as there are beams; those that do not exist are impossible."""
         missing = self.beams - len(self.drafts)
@@ -140,6 +155,7 @@ def _search(
     penalty: float,
     stop: Stop,
     texts: int,
+    listen: Callable[[int, list[int]], object] | None,
 ) -> Generated:
     state = model.start(batch)
     words, lengths = first_words(state, rules, prompt)
@@ -171,6 +187,9 @@ def _search(
             gate.follow(index)
         words = newest[:, None]
         gate.note(words)
+        if listen is not None:
+            for at, item in enumerate(going):
+                listen(items.index(item), item.settled(links[at * beams : (at + 1) * beams]))
 
     out = Generated([], [], [], [])
     for item in items:
@@ -195,15 +214,18 @@ def _likeliest(
 
 
 def _add(out: Generated, done: _Done | None, rules: Rules) -> None:
-    words: list[int] = []
-    rows: list[int] = []
-    link = None if done is None else done.text
-    while link is not None:
-        words.append(link.word)
-        rows.append(link.row)
-        link = link.before
-    finished = bool(words) and words[0] == rules.end  # the newest word is the first here
-    out.words.append(words[::-1][: len(words) - finished])
+    links = _chain(None if done is None else done.text)
+    finished = bool(links) and links[-1].word == rules.end
+    out.words.append([link.word for link in links[: len(links) - finished]])
     out.scores.append(-math.inf if done is None else done.score)
     out.finished.append(finished)
-    out.rows.append(rows[::-1])
+    out.rows.append([link.row for link in links])
+
+
+def _chain(link: _Link | None) -> list[_Link]:
+    """A text's links, from the first word on."""
+    found = []
+    while link is not None:
+        found.append(link)
+        link = link.before
+    return found[::-1]

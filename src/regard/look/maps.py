@@ -3,6 +3,7 @@
     maps = image_maps(model, images)
     maps.heads[0, -1, 2]    the last layer's third head, on the grid of image 0's patches
     maps.rollout[0]         all layers multiplied
+    image_maps(model, images, patch=5)      the same for what the sixth patch read
 
 The model runs as it always does, watched. Maps are shares of 1, on the host, as numpy arrays.
 """
@@ -52,23 +53,32 @@ class ImageMaps:
         return self.heads.shape[3], self.heads.shape[4]
 
 
-def image_maps(model: ViT, images: Float[Tensor, "b k y x"]) -> ImageMaps:
+def image_maps(
+    model: ViT, images: Float[Tensor, "b k y x"], *, patch: int | None = None
+) -> ImageMaps:
     """Maps of each image, of any size the model can read.
 
-    The model is left as it was: in training mode if it was in it, without gradients, unwatched.
+    With `patch`, which counts along the rows of the grid from 0, they are of what that patch read
+    instead of the answer. The model is left as it was: in training mode if it was in it, without
+    gradients, unwatched.
     """
     if not len(images):
         raise ValueError("there are 0 images to look at; maps need at least 1")
     device = next(model.parameters()).device
     grid = (images.shape[-2] // model.config.patch, images.shape[-1] // model.config.patch)
+    count = grid[0] * grid[1]
+    if patch is not None and not 0 <= patch < count:
+        raise ValueError(f"patch={patch}: the image has {count}, from 0 to {count - 1}")
+    rows = asked(model) if patch is None else [patch]
     heads, rollout = [], []
     with evaluating(model), torch.no_grad():
         for part in images.split(images_at_once(model, grid)):
             with watch(model) as seen:
                 model(part.to(device))
-            layers = [answer(model, layer.weights(rows=asked(model))) for layer in seen.values()]
-            heads.append(to_host(torch.stack(layers, 1), grid))
-            rollout.append(to_host(answer(model, seen.rollout()), grid))
+            layers = [layer.weights(rows=rows) for layer in seen.values()]
+            through = seen.rollout() if rows is None else seen.rollout()[..., rows, :]
+            heads.append(to_host(torch.stack([mean(each, count) for each in layers], 1), grid))
+            rollout.append(to_host(mean(through, count), grid))
     return ImageMaps(np.concatenate(heads), np.concatenate(rollout))
 
 
@@ -77,9 +87,9 @@ def asked(model: ViT) -> list[int] | None:
     return None if model.class_token is None else [-1]
 
 
-def answer(model: ViT, weights: Float[Tensor, "*b n m"]) -> Float[Tensor, "*b p"]:
-    """What the answer read of each patch, from a map whose last row, or all of it, is asked for."""
-    return weights.mean(-2) if model.class_token is None else weights[..., -1, :-1]
+def mean(weights: Float[Tensor, "*b n m"], patches: int) -> Float[Tensor, "*b p"]:
+    """What some rows read of each patch; a class token stands after the patches."""
+    return weights[..., :patches].mean(-2)
 
 
 def to_host(maps: Float[Tensor, "*b p"], grid: tuple[int, int]) -> Float[np.ndarray, "*b y x"]:

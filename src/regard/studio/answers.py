@@ -4,6 +4,10 @@
 that read two, its `pair`. `test:3` as the text is that row of the run's own data. `write` goes on
 with a text, a token at a time, each with what else could have stood there.
 
+`falls` says how far the answer falls when each patch of an image is deleted, and `reads`, with
+`?patch=` a number, what that patch read. All of these but `write` tell their progress as well, to
+those who accept events.
+
 A text that is typed into a page is never taken for the name of a file, as it would be on the
 command line.
 """
@@ -37,8 +41,11 @@ from regard.errors import UserError
 from regard.evaluate.generate import Rules, Writer, check_still, narrowed
 from regard.evaluate.rules import Gate, log_chances
 from regard.look.document import plain
+from regard.studio.events import event
+from regard.studio.kept import Kept
 from regard.studio.kinds import kind_of
 from regard.studio.loaded import AskerGone, Loaded
+from regard.studio.progress import Tell, progress, told, unheard
 from regard.tasks.run import Run
 
 LARGEST = 20_000_000  # bytes of an image's file
@@ -64,6 +71,7 @@ log = logging.getLogger("regard.studio")
 
 def routes(loaded: Loaded, find: Callable[[str], Path]) -> list[Route]:
     """The addresses of what runs are asked; `find` gives the folder of a run by its name."""
+    kept = Kept()
 
     def place(request: Request) -> Path:
         try:
@@ -73,16 +81,28 @@ def routes(loaded: Loaded, find: Callable[[str], Path]) -> list[Route]:
 
     async def look(request: Request) -> Response:
         path, asked = place(request), await question(request)
-        return await answered(request, path, lambda run: looked(run, asked))
+        return await answered(request, path, lambda run, tell: looked(run, asked, tell))
 
     async def predict(request: Request) -> Response:
         path, asked = place(request), await question(request)
-        return await answered(request, path, lambda run: {"answers": predicted(run, asked)})
+        return await answered(request, path, lambda run, _: {"answers": predicted(run, asked)})
 
-    async def answered(request: Request, path: Path, ask: Callable[[Run], Any]) -> Response:
-        def encoded(run: Run) -> bytes:  # in the thread too: maps of all heads may be megabytes
-            return json_of(ask(run)).encode()
+    async def falls(request: Request) -> Response:
+        path, asked = place(request), await question(request)
+        return await answered(request, path, lambda run, tell: fallen(run, asked, tell))
 
+    async def reads(request: Request) -> Response:
+        path, patch = place(request), patch_of(request)
+        asked = await question(request)
+        return await answered(request, path, lambda run, _: read(run, asked, patch))
+
+    async def answered(request: Request, path: Path, ask: Callable[[Run, Tell], Any]) -> Response:
+        def encoded(run: Run, tell: Tell = unheard) -> str:
+            # In the thread too: maps of images may be megabytes.
+            return json_of(kept.parked(ask(run, tell)))
+
+        if "text/event-stream" in request.headers.get("accept", ""):
+            return told(loaded, path, encoded)
         try:
             text = await loaded.ask(path, encoded, gone=request.is_disconnected)
         except AskerGone:
@@ -117,7 +137,10 @@ def routes(loaded: Loaded, find: Callable[[str], Path]) -> list[Route]:
     return [
         Route("/api/runs/{id}/look", look, methods=["POST"]),
         Route("/api/runs/{id}/predict", predict, methods=["POST"]),
+        Route("/api/runs/{id}/falls", falls, methods=["POST"]),
+        Route("/api/runs/{id}/reads", reads, methods=["POST"]),
         Route("/api/runs/{id}/write", write, methods=["POST"]),
+        *kept.routes(),
     ]
 
 
@@ -218,12 +241,48 @@ async def body(request: Request, most: int) -> bytes:
 # Answers
 
 
-def looked(run: Run, asked: Question) -> dict[str, Any]:
-    """Where a run looked, and what it answers; one that writes is asked for that elsewhere."""
-    opened = opened_by(run, asked)
-    document = run.task.look(run.trained, opened, no_measuring).document
-    writes = run.task.stream is not None
-    return {"document": document, "answers": [] if writes else values_of(run, opened)}
+def looked(run: Run, asked: Question, tell: Tell = unheard) -> dict[str, Any]:
+    """Where a run looked, what it answers, and what else its page may ask about the same.
+
+    A run that goes on with texts is asked for that elsewhere.
+    """
+    progress(tell, "looking")
+    task, opened = run.task, opened_by(run, asked)
+    answers: list[Any] = []
+    if task.speak is not None and len(opened) == 1:
+        spoken = task.speak(run.trained, opened[0], lambda piece: tell("piece", {"text": piece}))
+        answers = [spoken.to_values()]
+    elif task.stream is None:
+        answers = values_of(run, opened)
+    document = task.look(run.trained, opened, no_measuring).document
+    more = [name for name in ("falls", "reads") if getattr(task, name) is not None]
+    return {"document": document, "answers": answers, "more": more}
+
+
+def fallen(run: Run, asked: Question, tell: Tell = unheard) -> dict[str, Any]:
+    """How far the answer falls without each patch of an image."""
+    find = run.task.falls
+    if find is None:
+        raise UserError(f"{run.folder.path.name} looks at no image, so that none has patches")
+    (opened,) = opened_by(run, asked)
+    words = "deleting one patch after another"
+    return find(run.trained, opened, lambda done, of: progress(tell, words, done, of)).to_values()
+
+
+def read(run: Run, asked: Question, patch: int) -> dict[str, Any]:
+    """What one patch of an image read."""
+    find = run.task.reads
+    if find is None:
+        raise UserError(f"{run.folder.path.name} does not say what a patch of an image read")
+    (opened,) = opened_by(run, asked)
+    return find(run.trained, opened, patch)
+
+
+def patch_of(request: Request) -> int:
+    words = request.query_params.get("patch", "")
+    if not re.fullmatch(r"\d{1,9}", words, re.ASCII):
+        raise UserError(f"patch={words[:40]!r} is not the number of a patch, which count from 0")
+    return int(words)
 
 
 def no_measuring() -> NoReturn:
@@ -423,11 +482,6 @@ class Continuation(Iterator[Token]):
 
 
 # JSON
-
-
-def event(name: str, values: dict[str, Any]) -> str:
-    """One of the events of a stream."""
-    return f"event: {name}\ndata: {json_of(values)}\n\n"
 
 
 def json_of(value: Any) -> str:

@@ -109,6 +109,12 @@ class Loaded:
                 self.runs.popitem(last=False)
         return run
 
+    def holds(self, path: Path) -> bool:
+        """Whether a run is ready to be asked, as it is on the disk now."""
+        with self.guard:
+            held = self.runs.get(path.absolute())
+        return held is not None and held.marks == marks_of(path)
+
     @property
     def size(self) -> int:
         """Bytes of all weights that are held."""

@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 import torch
 from torch import nn
 
+from regard.look.deletion import Falls, Tell
 from regard.look.document import Document, Section
 from regard.train.config import TrainConfig
 from regard.train.loop import Batches, Measure
@@ -129,6 +130,12 @@ class Task(Generic[C, D, F]):
     """The part of the configuration that decides how answers are made: `predict` may change it."""
     stream: Callable[[Trained[C, F], Sequence[Any], Show], list[Any]] | None = None
     """What `predict` does, shown piece by piece as it is written, with a line's end after each."""
+    speak: Callable[[Trained[C, F], Any, Show], Any] | None = None
+    """What `predict` answers to one opened input, each piece of its text shown once it is sure."""
+    falls: Callable[[Trained[C, F], Any, Tell], Falls] | None = None
+    """For one opened input: how far the answer falls when each patch of it is deleted."""
+    reads: Callable[[Trained[C, F], Any, int], dict[str, Any]] | None = None
+    """`(trained, input, patch)`: what one patch of an opened input read, as packed maps."""
     check_cache: Prove[C, F, D] | None = None
     """For opened inputs, or none: whether scores through the cache are those without, a `Proof`."""
     explain_cache: Prove[C, F, D] | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.tasks.caption.data import CaptionData, inputs_of, part_of
@@ -16,6 +17,9 @@ from regard.tasks.caption.judging import CaptionWriter, captioner
 from regard.tasks.caption.writing import Written, write
 from regard.tasks.pictures import Picture, check_row, open_pictures
 from regard.tasks.pixels import shared
+from regard.tasks.task import Show
+
+BROKEN = "\ufffd"  # what stands for bytes that are no letter, or not yet
 
 
 @dataclass(frozen=True)
@@ -64,17 +68,45 @@ def predict(trained: CaptionWriter, pictures: Sequence[Picture]) -> list[Answer]
     return answers
 
 
+def speak(trained: CaptionWriter, picture: Picture, show: Show) -> Answer:
+    """What `predict` says of one picture, each piece shown once no draft can take it back."""
+    words, shown = trained.facts.words, ""
+
+    def hear(_: int, numbers: list[int]) -> bool:
+        nonlocal shown
+        text = words.decode(numbers).rstrip(BROKEN)
+        if text.startswith(shown) and text != shown:
+            show(text[len(shown) :])
+            shown = text
+        return False
+
+    seen, config = seen_of(trained, [picture]), trained.config.writing
+    (text,) = write(captioner(trained), seen, trained.facts, config, listen=hear)
+    if text.text.startswith(shown):
+        show(text.text[len(shown) :])
+    return Answer(picture.name, text.text, text.score, picture.truth)
+
+
 def written(trained: CaptionWriter, seen: Tensor) -> list[Written]:
     return write(captioner(trained), seen, trained.facts, trained.config.writing)
 
 
-@torch.no_grad()
 def seen_of(trained: CaptionWriter, pictures: Sequence[Picture]) -> Tensor:
     """Pictures as the model takes them: pixels made ready, or the features of a frozen encoder."""
-    config, device = trained.config, trained.device
-    pixels = shared(np.stack([picture.pixels for picture in pictures])).to(device)
-    images = inputs_of(config, trained.facts)(pixels.float() / 255)
-    if not config.kept:
+    return encoded(trained, images_of(trained, pictures))
+
+
+def images_of(trained: CaptionWriter, pictures: Sequence[Picture]) -> Float[Tensor, "b k y x"]:
+    """Pictures as the encoder takes them."""
+    pixels = shared(np.stack([picture.pixels for picture in pictures])).to(trained.device)
+    return inputs_of(trained.config, trained.facts)(pixels.float() / 255)
+
+
+@torch.no_grad()
+def encoded(trained: CaptionWriter, images: Float[Tensor, "b k y x"]) -> Tensor:
+    """Images as the model takes them: as they are, or seen by the frozen encoder."""
+    if not trained.config.kept:
         return images
     # Rounded as those that are kept, or a near tie between two words could go the other way.
-    return frozen_encoder().to(device).features(images, config.depth).half().float()
+    encoder = frozen_encoder().to(trained.device)
+    return encoder.features(images, trained.config.depth).half().float()

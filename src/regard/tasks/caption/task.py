@@ -17,7 +17,7 @@ from regard.model.vit import ViT
 from regard.runs import RunFolder
 from regard.tasks import find
 from regard.tasks.caption import features
-from regard.tasks.caption.answers import opened, predict
+from regard.tasks.caption.answers import opened, predict, speak
 from regard.tasks.caption.config import IMAGENET, OWN, CaptionConfig
 from regard.tasks.caption.data import (
     SCENES,
@@ -29,6 +29,7 @@ from regard.tasks.caption.data import (
 )
 from regard.tasks.caption.judging import Judgement, judge, summary
 from regard.tasks.caption.learning import measure, measured, objective
+from regard.tasks.caption.patches import falls
 from regard.tasks.caption.views import look, views
 from regard.tasks.task import Task
 from regard.train.loop import put_weights
@@ -138,4 +139,6 @@ CAPTION: Task[CaptionConfig, CaptionData, Facts] = Task(
     predict=predict,
     look=look,
     views=views,
+    speak=speak,
+    falls=falls,
 )

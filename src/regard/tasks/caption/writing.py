@@ -14,7 +14,7 @@ from jaxtyping import Float32
 from torch import Tensor
 
 from regard.data.words import WordVocabulary
-from regard.evaluate.generate import Rules, beam_search, greedy
+from regard.evaluate.generate import Listen, Rules, beam_search, greedy
 from regard.look.caption_maps import caption_maps
 from regard.model.captioner import Captioner
 from regard.tasks.caption.config import CaptionConfig, WritingConfig
@@ -50,13 +50,21 @@ def rules_of(facts: Facts, config: WritingConfig) -> Rules:
 
 
 @torch.no_grad()
-def write(model: Captioner, seen: Tensor, facts: Facts, config: WritingConfig) -> list[Written]:
-    """One caption for each image, or for the features of each."""
+def write(
+    model: Captioner,
+    seen: Tensor,
+    facts: Facts,
+    config: WritingConfig,
+    *,
+    listen: Listen | None = None,
+) -> list[Written]:
+    """One caption for each image, or for the features of each; a listener hears them grow."""
     rules = rules_of(facts, config)
     if config.beams > 1:
-        out = beam_search(model, seen, rules, beams=config.beams, length_penalty=config.penalty)
+        beams, penalty = config.beams, config.penalty
+        out = beam_search(model, seen, rules, beams=beams, length_penalty=penalty, listen=listen)
     else:
-        out = greedy(model, seen, rules)
+        out = greedy(model, seen, rules, listen=listen)
     words = facts.words
     return [
         Written(

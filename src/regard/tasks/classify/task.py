@@ -16,6 +16,7 @@ from regard.tasks.classify.answers import opened, predict
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.data import ClassifyData, Facts, ImageBatches, read
 from regard.tasks.classify.learning import measure, measured, objective
+from regard.tasks.classify.patches import falls, reads
 from regard.tasks.classify.views import judge, look, views
 from regard.tasks.task import Task
 
@@ -86,4 +87,6 @@ CLASSIFY: Task[ClassifyConfig, ClassifyData, Facts] = Task(
     predict=predict,
     look=look,
     views=views,
+    falls=falls,
+    reads=reads,
 )

@@ -1,0 +1,42 @@
+"""The patches of one picture: which of them the answer needs, and what each of them read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.look.deletion import Falls, Tell, patch_falls
+from regard.look.document import packed
+from regard.look.maps import image_maps
+from regard.model.vit import ViT
+from regard.tasks.classify.answers import Classifier
+from regard.tasks.classify.views import has_places, prepared
+from regard.tasks.pictures import Picture
+
+
+def falls(trained: Classifier, picture: Picture, tell: Tell) -> Falls:
+    """How far the probability of the class that it says falls without each patch."""
+    (image,) = prepared(trained, [picture])
+
+    def probability(images: Tensor) -> Tensor:
+        found: Tensor = trained.model(images).float().softmax(-1)
+        return found
+
+    with torch.no_grad():
+        share, answer = (each.item() for each in probability(image[None]).max(-1))
+    side = trained.facts.size // trained.config.model.patch
+    found = patch_falls(
+        lambda images: probability(images)[:, [int(answer)]], image, (side, side), tell=tell
+    )
+    return Falls((trained.facts.classes[int(answer)],), torch.tensor([share]).numpy(), found)
+
+
+def reads(trained: Classifier, picture: Picture, patch: int) -> dict[str, Any]:
+    """What one patch read of all patches: every head of every layer, and all layers multiplied."""
+    if not isinstance(trained.model, ViT) or not has_places(trained.model):
+        raise UserError("what a patch read is known of models whose patches all read each other")
+    maps = image_maps(trained.model, prepared(trained, [picture]), patch=patch)
+    return {"heads": packed(maps.heads[0]), "rollout": packed(maps.rollout[0])}
