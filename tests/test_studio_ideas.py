@@ -129,7 +129,7 @@ def test_a_mask_is_spelt_pictured_and_measured(client):
 
 
 def test_every_chip_of_the_page_is_a_mask(client):
-    source = (ideas.__file__.rpartition("/")[0]) + "/page/ideas.js"
+    source = (ideas.__file__.rpartition("/")[0]) + "/page/ideas/mask.js"
     with open(source, encoding="utf-8") as file:
         text = file.read()
     lists = re.findall(r"(?:ATOMS = \[|ATOMS\.push\()([^\n]*)", text)
@@ -525,21 +525,23 @@ def test_the_newest_wish_wins_however_late_an_answer_comes(visit):
 @pytest.mark.chromium
 def test_the_map_is_saved_as_svg_and_png_that_stand_alone(visit, browser):
     page = visit(SMALL)
-    page.click(".download")
-    path = page.saved("weights.svg")
-    time.sleep(0.2)
-    text = path.read_text(encoding="utf-8")
+    page.click(".pair .panel:first-child .download + .download")
+    text = page.saved("weights.svg").read_text(encoding="utf-8")
     root = ElementTree.fromstring(text)
     assert "var(" not in text and "color-mix" not in text and "light-dark" not in text
     assert "mask: causal" in "".join(root.itertext())
-    page.click(".download:last-child")
+    page.click(".pair .panel:first-child .download")
     from PIL import Image
 
-    png = page.saved("weights.png")
-    time.sleep(0.2)
-    with Image.open(png) as image:
+    with Image.open(page.saved("weights.png")) as image:
         assert image.size[0] == round(2 * float(root.get("width")))
         assert len(image.convert("RGB").getcolors(1 << 16)) > 5
+    page.click(".pair .panel:last-child .download + .download")
+    slope = ElementTree.fromstring(page.saved("slope.svg").read_bytes())
+    assert "Slope of row 2" in "".join(slope.itertext())
+    page.click(".masking .download + .download")
+    mask = page.saved("mask.svg").read_text(encoding="utf-8")
+    assert "causal, on 24 tokens" in mask and "var(" not in mask
 
 
 @pytest.mark.chromium

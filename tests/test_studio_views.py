@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import uvicorn
 from PIL import Image
 from starlette.applications import Starlette
@@ -24,7 +26,10 @@ from starlette.routing import Route
 import regard as rg
 from regard.data.embedded.digits import load_digits
 from regard.look.document import packed, plain, png_uri
+from regard.look.text_maps import text_maps
+from regard.studio import answers
 from regard.studio.app import make_app, page_shell, page_table
+from regard.studio.kept import Kept
 
 pytestmark = pytest.mark.chromium
 
@@ -231,6 +236,67 @@ def test_a_digit_that_is_drawn_is_answered_and_looked_at(show, studio, root, tmp
     assert page.text(".looked figcaption span") == "layer 1, head 2"
 
 
+def test_patches_are_deleted_and_clicked(show, studio, root, browser):
+    page = show(f"{studio}#image/digits")
+    draw(page, DIGITS[3])
+    page.until("!!document.querySelector('.deleting button')")
+    before = page.each(".looked .map rect", "e.getAttribute('fill')")
+    page.click(".deleting button")
+    page.until("document.querySelector('.looked figcaption span').textContent === 'deletion'")
+    run = rg.load(root / "digits")
+    (opened,) = run.task.open(run.trained, [pixels_of(page, ".seen canvas")], lambda: run.data)
+    found = run.task.falls(run.trained, opened, lambda done, of: None)
+    falls = found.falls[0].ravel()
+    top = np.abs(falls).max()
+    # The scale goes as far down as up, in points of probability.
+    ends = [f"−{100 * top:.1f}", f"{100 * top:.1f} points"]
+    assert page.evaluate("document.querySelector('.looked .scale').textContent") == "".join(ends)
+    fills = page.each(".looked .map rect", "e.getAttribute('fill')")
+    assert len(fills) == len(falls) and fills != before
+    red = [int(fill[1:3], 16) > int(fill[5:7], 16) for fill in fills]
+    assert red == [bool(fall < 0) for fall in falls]  # what rose is orange, what fell is blue
+    assert page.count(".looked .against line") == 2 * (falls < -0.02 * top).sum()
+    worst = int(falls.argmax())
+    rows, columns = found.falls.shape[1:]
+    place = (worst % columns + 0.5) / columns, (worst // columns + 0.5) / rows
+    page.hover(".looked .picture svg", *place)
+    left = 100 * (found.whole[0] - falls[worst])
+    words = f"‘{found.names[0]}’ falls by {100 * falls[worst]:.1f} points, to {left:.1f}%"
+    assert words in page.text(".hint") and page.count(".deleting") == 0
+    assert "where-it-looked.layer=deletion" in page.evaluate("location.hash")
+
+    # A patch that is clicked shows its own row; Escape goes back to the answer's.
+    page.click("[aria-label='rollout']")
+    answered = page.each(".looked .map rect", "e.getAttribute('fill')")
+    page.hover(".looked .picture svg", *place)
+    page.browser.do(page.tab.mouse.click, *page.place(".looked .picture svg", *place))
+    name = f"read by row {worst // columns + 1}, column {worst % columns + 1}"
+    page.until(f"document.querySelector('.looked figcaption span').textContent.includes('{name}')")
+    own = unpacked(run.task.reads(run.trained, opened, worst)["rollout"])
+    shades = page.each(".looked .map rect", "e.getAttribute('fill')")
+    assert shades != answered and luminance(shades[int(own.argmax())]) == min(
+        map(luminance, shades)
+    )
+    page.focus(".looked .picture svg")
+    page.press("Escape")
+    page.until("document.querySelector('.looked figcaption span').textContent === 'rollout'")
+    assert page.each(".looked .map rect", "e.getAttribute('fill')") == answered
+    # The same by keyboard.
+    page.press("ArrowUp")
+    page.press("Enter")
+    page.until("document.querySelector('.looked figcaption span').textContent.includes('read by')")
+    assert page.evaluate("document.activeElement.closest('.picture') !== null")
+
+
+def unpacked(maps):
+    data = np.frombuffer(base64.b64decode(maps["base64"]), np.uint8)
+    return data * np.float64(maps["scale"])
+
+
+def luminance(colour):
+    return sum(int(colour[at : at + 2], 16) * part for at, part in ((1, 0.3), (3, 0.6), (5, 0.1)))
+
+
 def test_one_can_draw_by_keyboard(show, studio):
     page = show(f"{studio}#image/digits")
     page.focus(".sheet")
@@ -352,6 +418,32 @@ def test_a_text_is_looked_at_and_gone_on_with(show, studio):
     again.until("document.querySelectorAll('.looked .reading .asked .token').length >= 27")
 
 
+@pytest.fixture
+def sparing(root, monkeypatch) -> Iterator[str]:
+    """A studio that carries no map in its answers."""
+    monkeypatch.setattr(answers, "Kept", partial(Kept, inline=0))
+    with served(lambda port: make_app(root, port=port)) as address:
+        yield address
+
+
+def test_maps_of_heads_are_fetched_when_they_are_chosen(sparing, show, root):
+    page = show(f"{sparing}#text/lines?text=the%20cat%20sat&reading.head=3&reading.form=matrix")
+    page.until("document.querySelector('.whole canvas')?.ariaLabel?.includes('head 2')")
+    asked = [url.rpartition("/")[2] for url in page.requests if "/api/maps/" in url]
+    assert asked == ["2"] and page.count(".cell") == 5
+    page.click(".cell[aria-label^='layer 2, head 2']")
+    page.until("document.querySelector('.whole canvas').ariaLabel.includes('layer 2, head 2')")
+    page.focus(".asked .token")
+    page.press("End")
+    tints = page.each(".asked .token", "Number(e.style.getPropertyValue('--tint'))")
+    run = rg.load(root / "lines")
+    words = torch.tensor([run.facts.words.encode("the cat sat")])
+    row = text_maps(run.model, words)[0, 1, 1, -1].numpy()
+    np.testing.assert_allclose(tints, row / row.max(), atol=0.003)
+    for choice in ("word=11", "head=5", "form=matrix"):
+        page.until(f"location.hash.includes('reading.{choice}')")
+
+
 # A fake of the contract, which answers as slowly as a test wants
 
 
@@ -363,6 +455,9 @@ class Fake:
         self.gone: list[object] = []
         self.wishes: list[dict] = []
         self.written, self.closed = 0, False
+        self.pieces: list[str] = []  # of an answer; the last waits for `ready`
+        self.ready = threading.Event()
+        self.deleting, self.ended = 0, 0  # questions for falls, and those that were ended
         self.delay, self.input, self.name = 0.0, "text", "good"
 
     def make(self, port: int) -> Starlette:
@@ -390,7 +485,36 @@ class Fake:
                     self.gone.append(asked)
                     return Response(status_code=204)
                 await asyncio.sleep(0.02)
-            return JSONResponse(plain(self.answer(asked)))
+            found = plain(self.answer(asked))
+            if not self.pieces:
+                return JSONResponse(found)
+
+            async def told() -> AsyncIterator[str]:
+                for piece in self.pieces:
+                    yield f"event: piece\ndata: {json.dumps({'text': piece})}\n\n"
+                while not self.ready.is_set():
+                    await asyncio.sleep(0.01)
+                yield f"event: result\ndata: {json.dumps(found)}\n\n"
+
+            return StreamingResponse(told(), media_type="text/event-stream")
+
+        async def falls(request: Request) -> Response:
+            await request.body()
+            self.deleting += 1
+
+            async def told() -> AsyncIterator[str]:
+                try:
+                    values = {"done": 1, "of": 4, "words": "deleting"}
+                    yield f"event: progress\ndata: {json.dumps(values)}\n\n"
+                    while not self.ready.is_set():
+                        await asyncio.sleep(0.01)
+                    values = {"names": ["good"], "whole": [0.75], "grid": [2, 2]}
+                    values["falls"] = [[0.5, -0.25, 0, 0.125]]
+                    yield f"event: result\ndata: {json.dumps(values)}\n\n"
+                finally:
+                    self.ended += not self.ready.is_set()
+
+            return StreamingResponse(told(), media_type="text/event-stream")
 
         async def write(request: Request) -> Response:
             self.wishes.append(await request.json())
@@ -414,6 +538,7 @@ class Fake:
                 Route("/page/{name:path}", part),
                 Route("/api/runs/x", run),
                 Route("/api/runs/x/look", look, methods=["POST"]),
+                Route("/api/runs/x/falls", falls, methods=["POST"]),
                 Route("/api/runs/x/write", write, methods=["POST"]),
             ]
         )
@@ -432,7 +557,8 @@ class Fake:
             item = {"words": [f" {word}" for word in words], "methods": [method], "answers": []}
             section = {"view": "words", "title": self.name, "data": {"items": [item]}}
         answers = [{"input": "", "answer": self.name, "probabilities": {self.name: 0.75}}]
-        return {"document": {"title": "", "sections": [section]}, "answers": answers}
+        document = {"title": "", "sections": [section]}
+        return {"document": document, "answers": answers, "more": ["falls"]}
 
 
 @pytest.fixture
@@ -478,6 +604,53 @@ def test_a_new_question_ends_the_one_before(address, fake, show):
     assert fake.asked == [{"text": "slow"}, {"text": "slow quick"}]
     until(lambda: fake.gone == [{"text": "slow"}])
     assert page.each(".looked .words .token") == ["slow", "quick"] and page.count(".stale") == 0
+
+
+def test_deleting_says_how_far_it_is_and_can_be_cancelled(show, address, fake):
+    fake.input = "image"
+    page = show(f"{address}#image/x")
+    give(page, "drop", "a.png", png(), "image/png")
+    page.until("!!document.querySelector('.deleting button')")
+    page.click(".deleting button")
+    page.until("document.querySelector('.waiting span')?.textContent === 'deleting: 1 of 4'")
+    assert page.evaluate("document.querySelector('.waiting progress').position") == 0.25
+    page.click(".waiting .cancel")
+    until(lambda: fake.ended == 1)  # the server's work too
+    page.until("document.activeElement.textContent === 'Which patches mattered?'")
+    assert page.count(".waiting") == 0 and page.count(".looked .against") == 0
+    fake.ready.set()
+    page.click(".deleting button")
+    page.until("!!document.querySelector('.looked .against')")
+    assert fake.deleting == 2 and page.text(".looked figcaption span") == "deletion"
+    summary = page.text(".looked figcaption .note")
+    assert "‘good’ has 75.0%" in summary and "25.0% without the patch in row 1, column 1" in summary
+    assert "Without one of the 4 it rises" in summary
+
+
+def test_a_look_that_takes_long_can_be_cancelled_and_the_next_is_answered(show, address, fake):
+    page = show(f"{address}#text/x")
+    fake.delay = 60.0
+    type_in(page, "slow")
+    page.until("!!document.querySelector('.waiting .cancel')")
+    page.click(".waiting .cancel")
+    until(lambda: fake.gone == [{"text": "slow"}])
+    page.until("document.querySelector('.outcome .note').textContent === 'Cancelled.'")
+    assert page.count(".waiting") == 0 and page.count(".stale") == 0
+    fake.delay = 0.0
+    type_in(page, " no more")
+    page.until("!!document.querySelector('.looked section')")
+    assert page.text(".outcome .note") == ""
+
+
+def test_an_answer_in_words_grows_as_it_is_written(show, address, fake):
+    fake.pieces = ["a red", " star", " ."]
+    page = show(f"{address}#text/x")
+    type_in(page, "x")
+    page.until("document.querySelector('.growing')?.textContent === 'a red star .'")
+    assert page.count(".looked section") == 0
+    fake.ready.set()
+    page.until("!!document.querySelector('.looked section')")
+    assert page.count(".growing") == 0 and page.text(".says").startswith("good")
 
 
 def test_an_answer_that_went_wrong_is_said(address, fake, show):

@@ -13,6 +13,15 @@ export const MAPS = {
   light: { words: "Spotlight", paint: shade, keeps: true },
 };
 
+/**
+ * From −1 over 0 to 1: orange for what is against, blue for what is for, pale where neither is.
+ * The two differ for every kind of colour vision, and each is darker the further from 0 it is.
+ */
+const AGAINST = ramp(["#f8f5f2", "#f0b27a", "#c8641a", "#6b2d05"].map(oklab));
+export const SIGNED = {
+  paint: (value) => (value < 0 ? AGAINST(-value) : MAPS.blue.paint(value)),
+};
+
 /** The class that colours a series; eight are told apart, then they come again. */
 export const ink = (index) => `ink-${index % 8}`;
 

@@ -6,6 +6,11 @@ export function percent(value, digits = 1) {
   return known(value) ? `${fixed(value * 100, digits)}%` : MISSING;
 }
 
+/** A difference of two shares: 0.031 is 3.1 points, and a minus says which way. */
+export function points(value, digits = 1) {
+  return known(value) ? fixed(value * 100, digits) : MISSING;
+}
+
 /** Whole numbers in groups of three; others to three figures that count. */
 export function number(value) {
   if (!known(value)) return MISSING;

@@ -1,20 +1,12 @@
 /** The page: a heading, what it is about, and one section a view, with the way between them. */
 
-import * as colour from "regard/colour";
 import * as format from "regard/format";
-import * as maps from "regard/maps";
-import * as overlay from "regard/overlay";
 import * as page from "regard/html";
-import * as pen from "regard/svg";
-import * as saving from "regard/save";
-import { chart } from "regard/chart";
-import { hint, unhint } from "regard/hint";
 import { read, stateOf } from "regard/state";
+import { themeButton } from "regard/theme";
+import { TOOLS } from "regard/tools";
 
 const { html } = page;
-
-/** What every view is given: `render(element, data, tools)` needs to import nothing. */
-const TOOLS = { ...page, ...pen, ...saving, chart, colour, format, maps, overlay, hint, unhint };
 
 /** Draw the whole document into `root`, and say when it is done. */
 export async function show({ title, subtitle, about = [], sections = [] }, root) {
@@ -80,25 +72,6 @@ async function fill(element, { view, data, name }) {
 
 function fact([name, value]) {
   return html("div", {}, html("dt", {}, name), html("dd", {}, format.said(value)));
-}
-
-/** Light or dark: as the system has it until someone chooses. */
-function themeButton() {
-  const root = document.documentElement;
-  const asked = matchMedia("(prefers-color-scheme: dark)");
-  const dark = () => (root.dataset.theme ?? (asked.matches ? "dark" : "light")) === "dark";
-  const button = html("button", { type: "button", class: "theme", on: { click } });
-  function click() {
-    root.dataset.theme = dark() ? "light" : "dark";
-    say();
-  }
-  function say() {
-    button.textContent = dark() ? "Light" : "Dark";
-    button.setAttribute("aria-label", `Show in ${dark() ? "light" : "dark"} colours`);
-  }
-  asked.addEventListener("change", say);
-  say();
-  return button;
 }
 
 /** Mark the link of the section that is being read. */

@@ -1,4 +1,29 @@
-/** Keeping what is on the page: a drawing as SVG, or as PNG through a canvas. */
+/** Keeping what is on the page: a drawing as SVG, or as PNG through a canvas; a table as CSV. */
+
+import { html } from "regard/html";
+
+/**
+ * Buttons that save a drawing, as PNG and as SVG.
+ *
+ * `drawing()` makes it when a button is pressed; the file is called `name`, or what it returns.
+ */
+export function savingButtons(name, drawing) {
+  const kinds = { PNG: savePng, SVG: saveSvg };
+  return Object.entries(kinds).map(([kind, keep]) =>
+    button(kind, () => {
+      const made = drawing();
+      return made && keep(`${said(name)}.${kind.toLowerCase()}`, made);
+    }),
+  );
+}
+
+/** A button that saves rows of plain values, the first of which are their headings. */
+export function savingTable(name, rows) {
+  return button("CSV", () => {
+    const text = said(rows).map((row) => row.map(field).join(",")).join("\r\n");
+    save(`${said(name)}.csv`, new Blob([`${text}\r\n`], { type: "text/csv;charset=utf-8" }));
+  });
+}
 
 export function save(name, blob) {
   const link = document.createElement("a");
@@ -32,3 +57,17 @@ function source(drawing) {
   const text = new XMLSerializer().serializeToString(drawing);
   return `<?xml version="1.0" encoding="UTF-8"?>\n${text}`;
 }
+
+function button(kind, click) {
+  return html("button", { type: "button", class: "download", on: { click } }, `Save ${kind}`);
+}
+
+/** A field of CSV (RFC 4180). One that a spreadsheet would take for a formula is made a text. */
+function field(value) {
+  if (value === null || value === undefined) return "";
+  const words = String(value);
+  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(words) ? `'${words}` : words;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+const said = (value) => (typeof value === "function" ? value() : value);

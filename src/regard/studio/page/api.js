@@ -42,6 +42,7 @@
  * @property {Array<[string, number]>} top the likeliest, the first one first
  */
 
+const EVENTS = "text/event-stream";
 export const AWAY = "The studio does not answer. Is it still running in its terminal?";
 
 /** @returns {Promise<{root: string, runs: Run[]}>} */
@@ -79,14 +80,23 @@ export const watch = (id, hear, signal) => listen(at(id, "events"), { signal }, 
  * Where the model looked.
  * @param {string} id
  * @param {Blob|{text: string, pair?: string}} input an image (its type says which kind) or a text
- * @param {{layer?: number|string, signal?: AbortSignal}} [options]
- * @returns {Promise<{document: Object, answers: *}>}
+ * @param {Heard} [heard] and the signal
+ * @returns {Promise<{document: Object, answers: *, more: string[]}>}
  */
-export function look(id, input, { layer, signal } = {}) {
-  const query = layer === undefined || layer === null ? "" : `?${new URLSearchParams({ layer })}`;
-  const body = input instanceof Blob ? { blob: input } : { json: input };
-  return ask(at(id, "look") + query, { ...body, signal });
-}
+export const look = (id, input, heard) => follow(at(id, "look"), input, heard);
+
+/**
+ * How far the answer falls without each patch of an image.
+ * @returns {Promise<{names: string[], whole: number[], grid: number[], falls: number[][]}>}
+ */
+export const falls = (id, input, heard) => follow(at(id, "falls"), input, heard);
+
+/**
+ * What one patch of an image read, as maps.
+ * @returns {Promise<{heads: Object, rollout: Object}>}
+ */
+export const reads = (id, input, patch, heard) =>
+  follow(`${at(id, "reads")}?${new URLSearchParams({ patch })}`, input, heard);
 
 /**
  * Let the model go on with a text, heard token by token; aborting the signal stops it.
@@ -120,6 +130,29 @@ export async function ask(address, options = {}) {
 }
 
 /**
+ * Ask about something what may take long, and hear on the way how it goes.
+ * @typedef {Object} Heard
+ * @property {function({done: number, of: ?number, words: string})} [progress]
+ * @property {function({text: string})} [piece] more of an answer in words
+ * @property {AbortSignal} [signal] ends the work on the server too
+ */
+export async function follow(address, input, { signal, ...hear } = {}) {
+  const body = input instanceof Blob ? { blob: input } : { json: input };
+  const answer = await send(address, { ...body, signal, events: true });
+  if (!answer.headers.get("Content-Type")?.startsWith(EVENTS)) return answer.json();
+  try {
+    for await (const { event, data } of events(answer.body)) {
+      if (event === "result") return JSON.parse(data);
+      if (event === "error") throw Object.assign(new Error(valueOf(data).error), { status: 422 });
+      hear[event]?.(valueOf(data));
+    }
+  } catch (error) {
+    throw error instanceof TypeError && !signal?.aborted ? new Error(AWAY) : error;
+  }
+  throw new Error(AWAY); // it broke off
+}
+
+/**
  * Hear server-sent events until the stream ends or the signal says so.
  *
  * `hear` has a function for each name of event; data that are JSON arrive as values. A stream that
@@ -136,15 +169,15 @@ export async function listen(address, options, hear) {
 }
 
 /** The answer to a request that went well. */
-async function send(address, { json, blob, signal }) {
-  const request = { signal, cache: "no-store" };
+async function send(address, { json, blob, signal, events: told = false }) {
+  const request = { signal, cache: "no-store", headers: told ? { Accept: EVENTS } : {} };
   if (json !== undefined) {
     request.method = "POST";
-    request.headers = { "Content-Type": "application/json" };
+    request.headers["Content-Type"] = "application/json";
     request.body = JSON.stringify(json);
   } else if (blob) {
     request.method = "POST";
-    request.headers = { "Content-Type": blob.type };
+    request.headers["Content-Type"] = blob.type;
     request.body = blob;
   }
   const answer = await fetch(address, request).catch((error) => {
@@ -165,7 +198,9 @@ async function* events(body) {
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return;
-      const blocks = (rest + value).split(/\r\n\r\n|\n\n|\r\r/);
+      rest += value;
+      if (!/[\r\n]/.test(value)) continue; // in the midst of a long line
+      const blocks = rest.split(/\r\n\r\n|\n\n|\r\r/);
       rest = blocks.pop();
       for (const block of blocks) {
         const found = parsed(block);

@@ -3,34 +3,38 @@
  * document by the views that they name.
  *
  * Only the newest question counts: a new one waits until its asker pauses, and ends the request
- * before it.
+ * before it. One that takes long says how far it is, and can be ended.
  */
 
-import { unitOf } from "studio/run";
+import { unitOf } from "regard/epochs";
+import { waiting } from "studio/waiting";
 
 const SHOWN = 5; // answers that are listed
+const PATIENCE = 400; // ms in which an answer is quick
 
 /**
  * A way to ask, and the elements that show what comes of it.
  *
- * `ask(input)` asks, after `wait` ms in which nothing else is asked; `ask(null, words)` takes the
- * answer away and says the words instead. `answer`, `status` and `sections` are for the view to
- * place; with `bars` the answer lists the likeliest ones, which most sections do themselves.
+ * `ask(input)` asks, after `wait` ms in which nothing else is asked, or another pause that is given;
+ * `ask(null, words)` takes the answer away and says the words instead. `answer`, `status` and
+ * `sections` are for the view to place; with `bars` the answer lists the likeliest ones, which most
+ * sections do themselves.
  */
 export function looking({ api, draw, params, signal, tools }, { wait = 0, bars = false } = {}) {
   const { html } = tools;
   const answer = html("div", { class: "answer" });
-  const status = html("p", { class: "note", role: "status" });
+  const said = html("p", { class: "note", role: "status" });
+  const going = html("div", { class: "going-on" });
   const sections = html("div", { class: "looked" });
   let under = new AbortController(); // the question under way
   let timer = 0;
   signal.addEventListener("abort", stop);
-  return { answer, status, sections, ask, stop };
+  return { answer, status: [said, going], sections, ask, stop };
 
-  function ask(input, words = "") {
+  function ask(input, words = "", pause = wait) {
     stop();
     if (input === null) return clear(words);
-    timer = setTimeout(send, wait, input);
+    timer = setTimeout(send, pause, input);
     wants(true);
   }
 
@@ -43,31 +47,70 @@ export function looking({ api, draw, params, signal, tools }, { wait = 0, bars =
 
   async function send(input) {
     const mine = (under = new AbortController());
+    const now = { signal: mine.signal, patience: PATIENCE };
     try {
-      const found = await api.look(params.id, input, { signal: mine.signal });
-      const { document, answers } = found;
+      const found = await waiting(tools, going, now, (heard) =>
+        api.look(params.id, input, { ...heard, piece: grow() }),
+      );
+      if (mine.signal.aborted) return;
+      if (!found) return ended();
+      const { document, answers, more = [] } = found;
       // Then drawing happens at once, without an empty page in between.
       await Promise.allSettled(document.sections.map(({ view }) => import(`regard/views/${view}`)));
       if (mine.signal.aborted) return;
       tools.unhint();
-      status.textContent = "";
-      status.classList.remove("trouble");
+      said.textContent = "";
+      said.classList.remove("trouble");
       answer.replaceChildren(...answerOf(answers, tools, bars));
       sections.replaceChildren();
-      await draw(sections, document.sections);
+      await draw(sections, document.sections, liveOf(input, more, mine.signal));
       if (!mine.signal.aborted) wants(false);
     } catch (error) {
       if (mine.signal.aborted) return;
       clear(error.message);
-      status.classList.add("trouble");
+      said.classList.add("trouble");
       wants(false);
     }
   }
 
+  function ended() {
+    clear("Cancelled.");
+    wants(false);
+  }
+
+  /** What may yet be asked about the same input, as far as this run can say it. */
+  function liveOf(input, more, still) {
+    const ways = {
+      falls: async (place) => {
+        place.replaceChildren();
+        try {
+          return await waiting(tools, place, { signal: still }, (heard) =>
+            api.falls(params.id, input, heard),
+          );
+        } catch (error) {
+          place.replaceChildren(html("p", { class: "trouble", role: "alert" }, error.message));
+          return null;
+        }
+      },
+      reads: (patch) => api.reads(params.id, input, patch, { signal: still }),
+    };
+    return Object.fromEntries(more.map((name) => [name, ways[name]]));
+  }
+
+  /** An answer in words, shown as it is written. */
+  function grow() {
+    const words = html("p", { class: "says long growing", dir: "auto" });
+    return ({ text }) => {
+      if (!words.isConnected) answer.replaceChildren(words);
+      answer.classList.remove("stale");
+      words.append(text);
+    };
+  }
+
   function clear(words) {
     tools.unhint();
-    status.classList.remove("trouble");
-    status.textContent = words;
+    said.classList.remove("trouble");
+    said.textContent = words;
     answer.replaceChildren();
     sections.replaceChildren();
   }
@@ -128,10 +171,9 @@ export function barOf(name, share, { html, format }, attributes = {}) {
 
 /** The heading of a view on one run: whose it is, and the way back. */
 export function headingOf({ id, data, figure }, words, { html, format }) {
-  const known = [
-    data && `trained on ${data}`,
-    figure && `${figure.name.replaceAll(/[._]/g, " ")} ${format.quantity(figure.value, unitOf(figure.name))}`,
-  ];
+  const told = ({ name, value }) =>
+    `${name.replaceAll(/[._]/g, " ")} ${format.quantity(value, unitOf(name))}`;
+  const known = [data && `trained on ${data}`, figure && told(figure)];
   const own = `#run/${encodeURIComponent(id)}`;
   const link = (href, name) => [html("a", { href }, name), " / "];
   return html(

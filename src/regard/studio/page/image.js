@@ -75,7 +75,7 @@ export async function render(element, context) {
       const blob = await prepared(file);
       if (signal.aborted || file !== photo.last()) return;
       const picture = html("img", { src: photo.address(), alt: "your picture" });
-      picture.addEventListener("error", () => (shown.hidden = true)); // the server may still read it
+      picture.addEventListener("error", () => (shown.hidden = true)); // the server may read it yet
       present(picture, file.name || "pasted picture");
       look.ask(blob);
     } catch (error) {

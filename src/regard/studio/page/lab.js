@@ -5,8 +5,6 @@
  * keys. Formulas come from the server as MathML.
  */
 
-import { styled } from "studio/ideas";
-
 const VERDICTS = {
   holds: "true as it is written",
   corrected: "not true as it is written, but something near it is",
@@ -27,7 +25,7 @@ const MATHML = "http://www.w3.org/1998/Math/MathML";
 const PLAIN = new Set(["class", "stretchy", "lspace", "rspace", "form", "display", "mathvariant"]);
 
 export async function render(element, context) {
-  const [claims] = await Promise.all([context.api.lab(context.signal), styled(context.tools)]);
+  const claims = await context.api.lab(context.signal);
   const { id } = context.params;
   if (!id) return showAll(element, claims, context);
   const at = claims.findIndex((claim) => claim.id === id);
@@ -247,11 +245,19 @@ function outcome(found, claim, numbers, tools) {
   const spelt = Object.entries(numbers).map(
     ([name, value]) => `--${name.replaceAll("_", "-")} ${[value].flat().join(" ")}`,
   );
+  const about = { class: "plot", src: image, alt: `Picture of what ${claim.id} found` };
+  const plot = image ? html("img", about) : null;
   return [
     html("h2", {}, "Found: ", verdictWords(found)),
     html("p", { class: "deciding" }, found.deciding),
     ...Object.entries(found.checks).map(([group, checks]) => groupTable(group, checks, tools)),
-    image && html("img", { class: "plot", src: image, alt: `Picture of what ${claim.id} found` }),
+    plot,
+    html(
+      "div",
+      { class: "controls" },
+      plot && tools.savingButtons(claim.id, () => tools.framed(plot)),
+      tools.savingTable(claim.id, figuresOf(found)),
+    ),
     found.notes.length > 0 &&
       html(
         "ul",
@@ -265,6 +271,14 @@ function outcome(found, claim, numbers, tools) {
       html("code", {}, ["regard lab", claim.id, ...spelt].join(" ")),
     ),
   ].filter(Boolean);
+}
+
+/** All figures as rows, for a spreadsheet. */
+function figuresOf({ checks }) {
+  const rows = Object.entries(checks).flatMap(([group, some]) =>
+    some.map(({ words, value, relation, bound, ok }) => [group, words, value, relation, bound, ok]),
+  );
+  return [["of", "figure", "value", "relation", "bound", "passes"], ...rows];
 }
 
 /** With numbers of one's own a statement may be about what is not the case: that is no fault. */

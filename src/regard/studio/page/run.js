@@ -5,8 +5,9 @@
  */
 
 import { render as list } from "regard/views/facts";
+import { epochCharts, epochOf, figuresIn, legendKey } from "regard/epochs";
+import { seriesOf, unitOf, wordsOf } from "regard/epochs";
 
-const SHARES = /accuracy|top\d|precision|recall|f1|share|^true$/; // of 1, so in percent
 const AGAIN = 2000; // ms until a line that broke off is tried again
 const KEPT = 40_000; // letters of the log that the page holds
 
@@ -17,7 +18,7 @@ export async function render(element, context) {
   let run = await api.run(id, signal);
   context.entitle(id);
 
-  const lines = new Map(run.metrics.map((line, i) => [line.epoch ?? i + 1, line]));
+  const lines = new Map(run.metrics.map((line, i) => [epochOf(line, i), line]));
   const head = html("div", { class: "status" });
   const acts = html("div", { class: "acts" });
   const numbers = html("dl", { class: "about" });
@@ -42,7 +43,7 @@ export async function render(element, context) {
       html("details", {}, html("summary", {}, "All that the run was asked to do"), settings),
     ),
   );
-  const live = curves(charts, tools);
+  const live = curves(charts, id, tools);
   say(run.log, true);
   facts();
   settle();
@@ -130,8 +131,8 @@ export async function render(element, context) {
     const quantity = name?.slice("validation.".length);
     const kept = rows.findLast((line) => line.best === true)?.[name] ?? best?.value;
     const found = [
-      name && [`best ${words(quantity)}`, format.quantity(kept, unitOf(quantity))],
-      name && [`last ${words(quantity)}`, format.quantity(last[name], unitOf(quantity))],
+      name && [`best ${wordsOf(quantity)}`, format.quantity(kept, unitOf(quantity))],
+      name && [`last ${wordsOf(quantity)}`, format.quantity(last[name], unitOf(quantity))],
       last.loss !== undefined && ["loss of the last epoch", format.number(last.loss)],
       Number.isFinite(run.parameters) && ["parameters", format.number(run.parameters)],
       last.seconds && ["time in training", duration(last.seconds)],
@@ -212,59 +213,32 @@ export async function render(element, context) {
  * Charts that grow: `show(lines)` draws the lines of all epochs so far, a chart for each quantity.
  * A chart that is there already is kept, with its crosshair.
  */
-export function curves(element, { html, empty, chart, colour }) {
-  const charts = new Map();
+export function curves(element, title, { html, empty, colour }) {
   const nothing = empty("The first epoch has not ended yet.");
-  const grid = html("div", { class: "charts" });
   const legend = html("div", { class: "legend" });
-  element.append(nothing, legend, grid);
+  element.append(nothing);
+  const charts = epochCharts(element, legend, { title });
   return { show };
 
   function show(lines) {
-    const names = [...new Set(lines.flatMap(Object.keys))].filter((name) => name.includes("."));
-    const parts = names.map((name) => [name, name.split(".")[0], name.replace(/^[^.]*\./, "")]);
-    const quantities = [...new Set(parts.map(([, , quantity]) => quantity))];
+    const known = figuresIn(lines);
+    const quantities = [...new Set(known.map(([, quantity]) => quantity))];
     nothing.hidden = quantities.length > 0;
     for (const quantity of quantities) {
-      // Train lines first, so that validation lies on top of them.
-      const series = parts
-        .filter(([, , word]) => word === quantity)
-        .toSorted(([, a], [, b]) => (b === "train") - (a === "train"))
-        .map(([name, split]) => ({
-          name: words(quantity), // one for all, so that a reader sees a row for each kind
-          ink: inkOf(split),
-          kind: split,
-          points: lines.map((line, i) => [line.epoch ?? i + 1, line[name] ?? null]),
-        }));
-      const marks = best(lines, quantity);
-      if (charts.has(quantity)) charts.get(quantity).show(series, marks);
-      else charts.set(quantity, drawn(quantity, series, marks));
+      // One name for all, so that a reader sees a row for each kind.
+      const look = (split) => ({ name: wordsOf(quantity), ink: inkOf(split) });
+      charts.show(quantity, seriesOf(lines, quantity, look), best(lines, quantity));
     }
-    const splits = [...new Set(parts.map(([, split]) => split))];
+    const splits = [...new Set(known.map(([split]) => split))];
     const kept = quantities.some((quantity) => best(lines, quantity).length);
     legend.replaceChildren(
-      ...splits.map((split) => key(`${inkOf(split)} ${split}`, split)),
-      kept ? key(`${inkOf("validation")} dot`, "weights kept") : "",
+      ...splits.map((split) => legendKey(`${inkOf(split)} ${split}`, split)),
+      kept ? legendKey(`${inkOf("validation")} dot`, "weights kept") : "",
     );
-  }
-
-  function key(kind, text) {
-    return html("span", { class: "key" }, html("i", { class: `swatch ${kind}` }), text);
   }
 
   function inkOf(split) {
     return colour.ink(split === "train" ? 1 : 0);
-  }
-
-  function drawn(quantity, series, marks) {
-    const figure = html("figure", {}, html("figcaption", {}, words(quantity)));
-    grid.append(figure);
-    const y = { name: words(quantity), unit: unitOf(quantity) };
-    const moved = (epoch) => {
-      for (const one of charts.values()) one.point(epoch);
-    };
-    const label = `${words(quantity)} by epoch`;
-    return chart(figure, { label, x: { name: "epoch" }, y, series, marks, moved });
   }
 
   /** A dot on the epoch whose weights are kept. */
@@ -272,7 +246,7 @@ export function curves(element, { html, empty, chart, colour }) {
     const at = lines.findLastIndex((line) => line.best === true);
     const value = lines[at]?.[`validation.${quantity}`];
     if (lines.length < 2 || !Number.isFinite(value)) return [];
-    return [{ ink: inkOf("validation"), x: lines[at].epoch ?? at + 1, y: value, shape: "dot" }];
+    return [{ ink: inkOf("validation"), x: epochOf(lines[at], at), y: value, shape: "dot" }];
   }
 }
 
@@ -302,9 +276,6 @@ export function spark({ spark: values = [] }, { svg, scale, segments, path, html
     ),
   );
 }
-
-/** "%" for figures that are shares of 1. */
-export const unitOf = (figure) => (SHARES.test(figure) ? "%" : "");
 
 /** How long ago, in one word and a number. */
 export function ago(time, now = Date.now()) {
@@ -353,4 +324,3 @@ function flat(config) {
 }
 
 const shown = (value) => (value === null || value === "" ? "none" : value);
-const words = (quantity = "") => quantity.replaceAll("_", " ");

@@ -4,7 +4,8 @@
  * Runs that are ticked have their curves drawn side by side. The address keeps which these are.
  */
 
-import { ago, pause, spark, state, unitOf } from "studio/run";
+import { unitOf } from "regard/epochs";
+import { ago, pause, spark, state } from "studio/run";
 import { welcome } from "studio/start";
 
 const PAUSE = 2000; // ms between two looks at runs that are training

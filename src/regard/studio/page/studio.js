@@ -15,27 +15,21 @@
  *   to it shows the same; null takes one away;
  * - signal: aborted once another view is shown; hand it to the api, timers and listeners;
  * - tools: what the views of look pages are given, with `name` and `state`;
- * - draw(element, sections): sections of a look document, drawn by the views they name;
+ * - draw(element, sections, live): sections of a look document, drawn by the views they name; the
+ *   first has `live` among its tools, what can be asked about what it shows;
  * - notice(words): say that something went wrong, without leaving what is shown;
  * - entitle(words): the title of the window.
  */
 
 import * as api from "studio/api";
-import * as colour from "regard/colour";
 import * as format from "regard/format";
-import * as maps from "regard/maps";
-import * as overlay from "regard/overlay";
 import * as page from "regard/html";
 import * as pen from "regard/svg";
-import * as saving from "regard/save";
-import { chart } from "regard/chart";
-import { hint, unhint } from "regard/hint";
+import { unhint } from "regard/hint";
+import { themeButton } from "regard/theme";
+import { TOOLS } from "regard/tools";
 
 const { html } = page;
-
-/** What every view of a look page is given, here too. */
-const shared = { chart, colour, format, maps, overlay, hint, unhint };
-export const TOOLS = { ...page, ...pen, ...saving, ...shared };
 
 /** The way: what it says, where it goes, and the views that belong to it. */
 const WAYS = [
@@ -71,7 +65,7 @@ function start() {
           links.map((link) => html("li", {}, link)),
         ),
       ),
-      themeButton(),
+      themeButton((theme) => kept()?.setItem("theme", theme)),
     ),
     main,
     notices,
@@ -127,12 +121,12 @@ function contextOf(view, params, signal) {
     go: (hash) => (location.hash = hash),
     remember,
     tools: { ...TOOLS, name: view, state: stateOf(view, signal) },
-    draw: (element, sections) => draw(element, sections, signal),
+    draw: (element, sections, live) => draw(element, sections, signal, live),
   };
 }
 
 /** Sections of a look document, each with its heading; one that fails says so in its place. */
-async function draw(element, sections, signal) {
+async function draw(element, sections, signal, live = {}) {
   await Promise.all(
     sections.map(async ({ view, title, words, data }, i) => {
       const name = format.slug(title, `section-${i + 1}`);
@@ -148,7 +142,8 @@ async function draw(element, sections, signal) {
       );
       try {
         const { render } = await import(`regard/views/${view}`);
-        render(place, data, { ...TOOLS, name, state: stateOf(name, signal) });
+        const own = { name, state: stateOf(name, signal), live: i ? {} : live };
+        render(place, data, { ...TOOLS, ...own });
       } catch (error) {
         console.error(error);
         place.replaceChildren(page.empty(`This part could not be drawn: ${error.message}`));
@@ -234,25 +229,6 @@ function entitle(words) {
 function skip(event) {
   event.preventDefault(); // the address is the view's
   main.focus();
-}
-
-/** Light or dark: as the system has it until someone chooses, and then as chosen. */
-function themeButton() {
-  const asked = matchMedia("(prefers-color-scheme: dark)");
-  const dark = () => (root.dataset.theme ?? (asked.matches ? "dark" : "light")) === "dark";
-  const button = html("button", { type: "button", class: "theme", on: { click } });
-  function click() {
-    root.dataset.theme = dark() ? "light" : "dark";
-    kept()?.setItem("theme", root.dataset.theme);
-    say();
-  }
-  function say() {
-    button.textContent = dark() ? "Light" : "Dark";
-    button.setAttribute("aria-label", `Show in ${dark() ? "light" : "dark"} colours`);
-  }
-  asked.addEventListener("change", say);
-  say();
-  return button;
 }
 
 function followTheme() {

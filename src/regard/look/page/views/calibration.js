@@ -27,6 +27,10 @@ export function render(element, { bins = [], error }, tools) {
   const area = html("div", { class: "area" });
   element.append(area);
   fit(area, (width) => area.replaceChildren(drawing(Math.min(width, 480))));
+  const saved = () => tools.sheet("Calibration", [["", tools.printed(area.firstChild)]]);
+  element.append(
+    html("div", { class: "controls saving" }, tools.savingButtons("calibration", saved)),
+  );
 
   function drawing(width) {
     const side = width - LEFT - 22;

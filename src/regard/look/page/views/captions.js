@@ -3,11 +3,12 @@
  *
  * A word that is pointed at, reached by keyboard or tapped lays its map over the image; without
  * one the image is as it is. The other way round, a place that is pointed at in the image tints
- * the words by how much they looked there.
+ * the words by how much they looked there. Where the model can be asked (`tools.live`), one map
+ * more of each word says which patches it needed: they are deleted, and its probability followed.
  */
 
 export function render(element, { items = [] }, tools) {
-  const { html, empty, state } = tools;
+  const { html, empty, state, live } = tools;
   if (!items.length) return element.append(empty("There is no caption to show."));
 
   const look = { opacity: 0.6, paint: "blue", shared: false };
@@ -15,7 +16,9 @@ export function render(element, { items = [] }, tools) {
   let passing = null; // the word under the mouse: it shows for as long as it is there
   const unpacked = new Map(); // the maps of items that were looked at
   const stage = html("div", { class: "stage" });
-  const thumbs = items.length > 1 ? thumbnails(items, tools, (item) => go({ item })) : null;
+  const deleting = live?.falls ? tools.deletion.asking(live.falls, learn) : null;
+  const several = items.length > 1;
+  const thumbs = several ? tools.thumbnails(items.map(thumb), (item) => go({ item })) : null;
   element.append(...(thumbs ? [thumbs.element] : []), stage);
   state.changed(adopt);
   adopt(state.read());
@@ -49,6 +52,16 @@ export function render(element, { items = [] }, tools) {
     redraw();
   }
 
+  /** What deleting patches did is one head more, and the one that is shown. */
+  function learn(falls) {
+    unpacked.set(at.item, withFalls(mapsOf(at.item), falls, tools.deletion));
+    at.head = mapsOf(at.item).heads.length - 1;
+    at.word ??= wordsOf(items[at.item]).length ? 0 : null;
+    write();
+    draw();
+    stage.querySelector("select.head")?.focus();
+  }
+
   function chooseHead(head) {
     at.head = head;
     redraw();
@@ -71,7 +84,7 @@ export function render(element, { items = [] }, tools) {
     stage.replaceChildren(
       captionOf(view(), { choose, pass }),
       html("div", { class: "left" }, pictureOf(view(), stage)),
-      details(view(), { chooseHead, redraw }),
+      details(view(), { chooseHead, redraw, deleting }),
     );
     mark(stage, view());
     tint(stage, view());
@@ -93,7 +106,8 @@ export function render(element, { items = [] }, tools) {
 /** All maps of a caption: of(head, word), and what they have in common. */
 function mapsIn(item, { unpack, greatest }) {
   const words = wordsOf(item);
-  if (!item.maps) return { heads: [], rows: 0, columns: 0, of: () => null };
+  const none = () => null;
+  if (!item.maps) return { heads: [], rows: 0, columns: 0, of: none, signed: () => false };
   const { shape, rows, columns, maps } = unpack(item.maps);
   const [heads, count] = shape;
   if (shape.length !== 4 || count !== words.length) {
@@ -104,7 +118,25 @@ function mapsIn(item, { unpack, greatest }) {
     rows,
     columns,
     of: (head, word) => (word === null ? null : (maps[head * count + word] ?? null)),
+    signed: () => false,
     greatest: (head) => Math.max(...maps.slice(head * count, (head + 1) * count).map(greatest)),
+  };
+}
+
+/** The same maps, and after them what each word lost without each patch. */
+function withFalls(maps, falls, { mapOf }) {
+  const own = falls.names.map((_, i) => mapOf(falls, i));
+  const last = maps.heads.length;
+  const [rows, columns] = falls.grid;
+  return {
+    ...maps,
+    ...{ rows, columns, falls },
+    heads: [...maps.heads, "deletion: which patches it needed"],
+    of: (head, word) =>
+      head === last ? (word === null ? null : (own[word]?.map ?? null)) : maps.of(head, word),
+    greatest: (head) =>
+      head === last ? Math.max(...own.map(({ top }) => top)) : maps.greatest(head),
+    signed: (head) => head === last,
   };
 }
 
@@ -179,15 +211,19 @@ function mark(stage, { word, at }) {
   });
 }
 
-/** Tint the words: by how gathered their maps are, or by how much they looked at one patch. */
-function tint(stage, { maps, at }, patch = null) {
+/**
+ * Tint the words: by how gathered their maps are, or by how much they looked at one patch; where
+ * patches were deleted, by how much they lose without the one they need most, or without that one.
+ */
+function tint(stage, { maps, at, tools }, patch = null) {
   const buttons = [...stage.querySelectorAll(".word")];
   const found = buttons.map((_, i) => maps.of(at.head, i));
   const shares = found.map((map) => map?.[patch] ?? 0);
-  const most = Math.max(...shares);
+  const most = Math.max(...shares, 0);
+  const whole = maps.signed(at.head) ? (map) => tools.maps.greatest(map ?? []) : gathered;
   buttons.forEach((button, i) => {
-    const relative = most ? shares[i] / most : 0;
-    const value = patch === null ? gathered(found[i]) : relative;
+    const relative = most ? Math.max(0, shares[i]) / most : 0;
+    const value = patch === null ? whole(found[i]) : relative;
     button.style.setProperty("--tint", value.toFixed(3));
   });
 }
@@ -195,13 +231,15 @@ function tint(stage, { maps, at }, patch = null) {
 /** What the drawing needs to know. */
 function shownIn({ item, maps, word, at, look, tools }) {
   const map = maps.of(at.head, word);
-  const own = map ? tools.maps.greatest(map) : 0;
+  const signed = maps.signed(at.head);
+  const sizes = signed ? map?.map(Math.abs) : map;
   return {
     item,
     map,
+    signed,
     rows: maps.rows,
     columns: maps.columns,
-    top: map && look.shared ? maps.greatest(at.head) : own,
+    top: map && look.shared ? maps.greatest(at.head) : tools.maps.greatest(sizes ?? []),
     paint: look.paint,
     opacity: look.opacity,
     name: map ? `‘${wordsOf(item)[word]}’, ${maps.heads[at.head]}` : "image",
@@ -227,11 +265,16 @@ function pictureOf(view, stage) {
     if (!maps.rows) return "No map was kept of this image.";
     if (!shown.map) return html("span", { class: "note" }, "Choose a word to see where it looked.");
     const patches = format.plural(maps.rows * maps.columns, "patch", "patches");
-    const about = Math.max(1, Math.round(spread(shown.map)));
+    const about = () => {
+      const few = Math.max(1, Math.round(spread(shown.map)));
+      return `spread over about ${few} of ${patches}`;
+    };
+    const [low, high] = overlay.endsOf(shown);
+    const note = shown.signed ? tools.deletion.summary(maps.falls, word) : about();
     return [
       html("span", {}, "‘", html("bdi", {}, wordsOf(item)[word]), `’, ${maps.heads[at.head]}`),
-      html("span", { class: "scale" }, "0", overlay.strip(shown.paint), format.percent(shown.top)),
-      html("span", { class: "note" }, `spread over about ${about} of ${patches}`),
+      html("span", { class: "scale" }, low, overlay.strip(shown), high),
+      html("span", { class: "note" }, note),
     ];
   }
 
@@ -245,7 +288,9 @@ function pictureOf(view, stage) {
     const shares = wordsOf(item).map((_, i) => maps.of(at.head, i)[patch]);
     const i = word ?? shares.indexOf(Math.max(...shares));
     const who = `${word === null ? "most by " : ""}‘${wordsOf(item)[i]}’`;
-    const words = `looked at ${who}, with ${format.percent(shares[i], 2)} of its look`;
+    const words = shown.signed
+      ? tools.deletion.fate(maps.falls, i, patch)
+      : `looked at ${who}, with ${format.percent(shares[i], 2)} of its look`;
     hint(event.clientX, event.clientY, `row ${row + 1}, column ${column + 1}: ${words}`);
   }
 
@@ -270,7 +315,7 @@ function outlines({ item, word, tools }) {
   });
 }
 
-function details(view, { chooseHead, redraw }) {
+function details(view, { chooseHead, redraw, deleting }) {
   const { item, maps, tools } = view;
   const { html } = tools;
   const references = item.references ?? [];
@@ -294,7 +339,8 @@ function details(view, { chooseHead, redraw }) {
         references.map((words) => html("li", { dir: "auto" }, words)),
       ),
     ],
-    html("div", { class: "controls" }, download(view, "PNG"), download(view, "SVG")),
+    !maps.falls && deleting,
+    html("div", { class: "controls" }, tools.savingButtons(...kept(view))),
   );
 }
 
@@ -331,70 +377,39 @@ function controls({ maps, at, look, tools }, { chooseHead, redraw }) {
   );
 }
 
-/** Saved is what is kept on the page, not what the mouse passed on its way to the button. */
-function download(view, kind) {
-  const { html, format, overlay, saveSvg, savePng, shortened } = view.tools;
-  const click = () => {
-    const kept = { ...view, word: view.at.word };
-    const { name, ...shown } = shownIn(kept);
-    const [, , width] = overlay.placeOf({ ...shown, rows: 1, columns: 1 }, 0, 0);
-    const letters = Math.floor((Math.max(width, 320) - 190) / 8); // left of the scale
-    const title = spoken(view.item);
+/**
+ * What is saved: the name of its file, and the drawing. It is what is kept on the page, not what
+ * the mouse passed on its way to the button.
+ */
+function kept(view) {
+  const { format, overlay, shortened } = view.tools;
+  const title = spoken(view.item);
+  const shown = () => shownIn({ ...view, word: view.at.word });
+  const file = () =>
+    `${format.slug(title, "image").slice(0, 40)}-${format.slug(shown().name, "word")}`;
+  const drawing = () => {
+    const { name, ...rest } = shown();
+    const [, , width] = overlay.placeOf({ ...rest, rows: 1, columns: 1 }, 0, 0);
+    const letters = Math.floor((Math.max(width, 320) - 230) / 8); // left of the scale
     const item = { ...view.item, title };
-    const drawing = overlay.keepsake({ ...shown, item, name: shortened(name, letters) });
-    drawing.querySelector("svg").append(...outlines(kept));
-    const file = `${format.slug(title, "image").slice(0, 40)}-${format.slug(name, "word")}`;
-    return (kind === "SVG" ? saveSvg : savePng)(`${file}.${kind.toLowerCase()}`, drawing);
+    const made = overlay.keepsake({ ...rest, item, name: shortened(name, letters) });
+    made.querySelector("svg").append(...outlines({ ...view, word: view.at.word }));
+    return made;
   };
-  return html("button", { type: "button", class: "download", on: { click } }, `Save ${kind}`);
+  return [file, drawing];
 }
 
-/** Buttons with the images; the arrow keys go from one to the next. Only those seen are loaded. */
-function thumbnails(items, { html, picture }, chosen) {
-  const buttons = items.map((item, i) => {
-    const { width, height } = sizeOf(item);
-    const attributes = { src: picture(item.image), alt: "", loading: "lazy", decoding: "async" };
-    const about = item.name ?? `image ${i + 1}`;
-    return html(
-      "button",
-      {
-        type: "button",
-        role: "radio",
-        class: "thumb",
-        title: spoken(item) || about,
-        "aria-label": about,
-        on: { click: () => chosen(i) },
-      },
-      html("img", { ...attributes, class: Math.max(width, height) <= 64 && "coarse" }),
-    );
-  });
-  const keydown = (event) => {
-    const steps = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
-    const to = buttons.indexOf(document.activeElement) + (steps[event.key] ?? NaN);
-    if (!buttons[to]) return;
-    event.preventDefault();
-    buttons[to].focus();
-    chosen(to);
-  };
-  const group = { class: "thumbs", role: "radiogroup", "aria-label": "Images", on: { keydown } };
-  const element = html("div", group, buttons);
-  return {
-    element,
-    choose: (index) => {
-      buttons.forEach((button, i) => {
-        button.setAttribute("aria-checked", String(i === index));
-        button.tabIndex = i === index ? 0 : -1;
-      });
-      const { offsetLeft, offsetTop } = buttons[index]; // the page itself stays put
-      element.scrollTo(offsetLeft - element.offsetLeft - 64, offsetTop - element.offsetTop - 64);
-    },
-  };
+/** What the row of images needs to know of one. */
+function thumb(item, i) {
+  const name = item.name ?? `image ${i + 1}`;
+  return { image: item.image, ...sizeOf(item), name, title: spoken(item) || name };
 }
 
 /** For those who do not see the picture: the caption, or where the word looked most. */
-function described({ item, word, tools }, { map, columns, name }) {
+function described({ item, maps, word, tools }, { map, columns, name, signed }) {
   const title = item.name ?? "image";
   if (!map) return `${title}: ${spoken(item)}`;
+  if (signed) return `${title}; ${name}; ${tools.deletion.summary(maps.falls, word)}`;
   const most = tools.maps.greatest(map);
   const place = map.indexOf(most);
   const where = `row ${Math.floor(place / columns) + 1}, column ${(place % columns) + 1}`;

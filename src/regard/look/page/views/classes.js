@@ -1,11 +1,12 @@
 /** How often each class was recognised: a dot, and around it the interval it may lie in. */
 
 const FOLDED = 40;
+const [INK, BLUE, PALE] = ["#1b1f24", "#1f5fa8", "#8fafd3"]; // of the drawing that is saved
 
 export function render(
   element,
   { rows = [], items = "Images" },
-  { html, svg, empty, format, ticks, choice, unfolding },
+  { html, svg, empty, format, ticks, choice, unfolding, ...tools },
 ) {
   if (!rows.length) return element.append(empty("There are no classes to compare."));
   const orders = {
@@ -42,13 +43,19 @@ export function render(
       body,
     ),
     more,
+    html(
+      "div",
+      { class: "controls saving" },
+      tools.savingButtons("classes", () => tools.sheet("Accuracy", [["", plot()]])),
+      tools.savingTable("classes", table),
+    ),
   );
+  let shown = []; // all classes, in the order that was chosen
   sort("worst");
 
   function sort(order) {
-    const button = unfolding([...rows].sort(orders[order]), FOLDED, (some) =>
-      body.replaceChildren(...some.map(row)),
-    );
+    shown = [...rows].sort(orders[order]);
+    const button = unfolding(shown, FOLDED, (some) => body.replaceChildren(...some.map(row)));
     more.replaceChildren(...(button ? [button] : []));
   }
 
@@ -92,6 +99,39 @@ export function render(
       marks.map((tick, i) =>
         svg("text", { class: "tick middle", x: place(tick), y: 12 }, labels[i]),
       ),
+    );
+  }
+
+  function table() {
+    const columns = ["name", "count", "accuracy", "low", "high"];
+    return [columns, ...shown.map((each) => columns.map((column) => each[column]))];
+  }
+
+  /** All classes as a drawing that stands alone. */
+  function plot() {
+    const [left, right, tall] = [150, 430, 22];
+    const x = tools.scale([start, 1], [left, right]);
+    const text = (words, at, y, anchor) =>
+      svg("text", { x: at, y, fill: INK, "font-size": 12, "text-anchor": anchor }, words);
+    const labels = format.labels(marks, "%");
+    const height = 24 + tall * shown.length;
+    const line = (y, one) => [
+      text(tools.shortened(one.name, 20), left - 14, y + 4, "end"),
+      Number.isFinite(one.low) &&
+        Number.isFinite(one.high) &&
+        svg("path", { d: `M${x(one.low)} ${y}H${x(one.high)}`, stroke: PALE, "stroke-width": 2 }),
+      Number.isFinite(one.accuracy) &&
+        svg("circle", { cx: x(one.accuracy), cy: y, r: 4.5, fill: BLUE }),
+      text(format.percent(one.accuracy), right + 66, y + 4, "end"),
+    ];
+    return svg(
+      "svg",
+      { width: right + 70, height },
+      marks.map((mark, i) => [
+        text(labels[i], x(mark), 12, "middle"),
+        svg("line", { x1: x(mark), x2: x(mark), y1: 18, y2: height, stroke: "#e2e7ed" }),
+      ]),
+      shown.map((one, i) => line(24 + tall * (i + 0.5), one)),
     );
   }
 }

@@ -8,6 +8,7 @@
 const NUMBERED = 20; // more classes than this leave no room for numbers in the cells
 const NAMED = 45; // nor, beyond this, for names beside them
 const SHADES = 24;
+const FULL = { right: "#1f5fa8", wrong: "#b3500b" }; // as the page has them in the light
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 export function render(element, { classes = [], counts = [] }, tools) {
@@ -51,6 +52,19 @@ export function render(element, { classes = [], counts = [] }, tools) {
   );
   if (mistakes.length && n > 2) element.append(list(mistakes.slice(0, 6)));
   fit(area, draw);
+  element.append(
+    html("div", { class: "controls saving" }, tools.savingButtons("confusion", saved)),
+  );
+
+  function saved() {
+    const ends = [["right", "right", 1], ...(worst > 0 ? [["wrong", "mistaken", worst]] : [])];
+    const keys = ends.map(([kind, words, most]) => ({
+      kind: "area",
+      words: `${words}, the full colour is ${format.percent(most, 0)} of a row`,
+      colour: FULL[kind],
+    }));
+    return tools.sheet("Confusion", [["", tools.printed(area.firstChild)]], keys);
+  }
 
   function redraw() {
     draw(size.width);

@@ -1,11 +1,11 @@
 /** Names and values in two columns; a third element puts a row into a group. */
 
-export function render(element, { rows = [] }, { html, empty, format }) {
+export function render(element, { rows = [] }, { html, empty, format, name, savingTable }) {
   if (!rows.length) return element.append(empty("Nothing was noted."));
   const groups = new Map();
-  for (const [name, value, group = ""] of rows) {
+  for (const [what, value, group = ""] of rows) {
     if (!groups.has(group)) groups.set(group, []);
-    groups.get(group).push([name, value]);
+    groups.get(group).push([what, value]);
   }
   for (const [group, facts] of groups) {
     element.append(
@@ -16,9 +16,11 @@ export function render(element, { rows = [] }, { html, empty, format }) {
         html(
           "dl",
           {},
-          facts.map(([name, value]) => [html("dt", {}, name), html("dd", {}, format.said(value))]),
+          facts.map(([what, value]) => [html("dt", {}, what), html("dd", {}, format.said(value))]),
         ),
       ),
     );
   }
+  const table = [["group", "name", "value"], ...rows.map(([what, value, of]) => [of, what, value])];
+  element.append(html("div", { class: "controls saving" }, savingTable(name ?? "facts", table)));
 }

@@ -1,7 +1,7 @@
 /** A few lines over one axis, with bands where a low and a high are known. */
 
 export function render(element, { x = {}, y = {}, series = [], words }, tools) {
-  const { html, empty, chart, colour } = tools;
+  const { html, empty, chart, colour, format } = tools;
   const values = x.values ?? [];
   if (!values.length || !series.length)
     return element.append(empty("There are no points to draw."));
@@ -26,7 +26,8 @@ export function render(element, { x = {}, y = {}, series = [], words }, tools) {
       one.name,
     ),
   );
-  if (lines.length > 1) element.append(html("div", { class: "legend" }, keys));
+  const legend = html("div", { class: "legend" }, keys);
+  if (lines.length > 1) element.append(legend);
   const figure = html("figure", {}, y.name && html("figcaption", {}, y.name));
   element.append(figure);
   const drawn = chart(figure, {
@@ -37,6 +38,13 @@ export function render(element, { x = {}, y = {}, series = [], words }, tools) {
     height: 300,
   });
   if (words) element.append(html("p", { class: "note" }, words));
+  const name = format.slug(y.name ?? "", "lines");
+  element.append(html("div", { class: "controls saving" }, tools.savingButtons(name, drawing)));
+
+  function drawing() {
+    const part = [y.name, tools.printed(figure.querySelector("svg"))];
+    return tools.sheet("", [part], lines.length > 1 ? tools.keysOf(legend) : []);
+  }
 
   function toggle({ currentTarget }, one) {
     if (!hidden.delete(one)) hidden.add(one);

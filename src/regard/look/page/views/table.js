@@ -26,6 +26,8 @@ export function render(element, { columns = [], rows = [] }, tools) {
     ),
   );
   if (fold) element.append(fold);
+  const saving = tools.savingTable(tools.name ?? "table", [columns, ...rows]);
+  element.append(html("div", { class: "controls saving" }, saving));
 
   function fill(some) {
     body.replaceChildren(

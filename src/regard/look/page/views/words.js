@@ -105,8 +105,23 @@ export function render(element, { items = [] }, tools) {
         parts.strongest,
         parts.readout,
       ),
+      spans.length > 0 && html("div", { class: "controls saving" }, saving()),
     );
     repaint();
+  }
+
+  /** The text in its colours, and the numbers of all words by every method. */
+  function saving() {
+    const { item } = view();
+    const methods = methodsOf(item);
+    const heading = ["word", ...methods.map(({ name }) => name)];
+    const rows = wordsOf(item).map((word, i) => [word, ...methods.map(({ values }) => values[i])]);
+    const drawing = () => {
+      const text = tools.written(spread.querySelector(".asked"), ".token");
+      return tools.sheet(item.name ?? "", [[view().method?.name, text]]);
+    };
+    const name = tools.format.slug(item.name ?? "", "words");
+    return [tools.savingButtons(name, drawing), tools.savingTable(name, [heading, ...rows])];
   }
 
   function view() {
