@@ -38,6 +38,8 @@ def page() -> str:
     for device in ("cuda", "cpu"):
         parts += training_speed(f"bench-training-{device}")
     for device in ("cuda", "cpu"):
+        parts += reached(f"bench-reach-{device}")
+    for device in ("cuda", "cpu"):
         parts += attention(f"bench-attention-{device}")
     for device in ("cuda", "cpu"):
         parts += cheaper_costs(f"bench-cheaper-{device}")
@@ -557,6 +559,52 @@ SPEED = (
     "and augmentation (crop and flip, by regard for all). *regard* is regard's own loop with all "
     "that it checks and saves, and on a GPU with recorded steps; *regard, plain loop* is the same "
     "model in the loop that the others run in. Compiling and recording are not timed."
+)
+
+
+def reached(name: str) -> list[str]:
+    """Seconds to an accuracy, beside transformers' Trainer."""
+    if not (RESULTS / f"{name}.json").exists():
+        return []
+    facts, rows = read(name), []
+    for row in facts["rows"]:
+        for who, seen in row["seconds"].items():
+            more, ratio = "> " * seen["bound"], row["ratio"][who]
+            rows.append(
+                [
+                    f"{row['goal']:.0%} on {row['recipe']}",
+                    f"{row['parameters']:,}",
+                    who,
+                    f"{more}{seen['median']:.1f} s",
+                    f"{seen['low']:.1f} … {seen['high']:.1f}",
+                    "" if ratio is None else f"{more}{ratio:.1f}",
+                ]
+            )
+    title = "one H200" if name.endswith("cuda") else "two CPU cores"
+    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
+    limits = "; ".join(
+        f"{row['recipe']}: {row['seeds']} seeds, given up after {row['limit']:.0f} s"
+        for row in facts["rows"]
+    )
+    said = f"{versions}. Medians over seeds ({limits})."
+    head = ["goal", "parameters", "who", "time to it", "least … most", "× time"]
+    return [
+        f"## Time to an accuracy on {title}",
+        f"{origin(facts)} {said}",
+        REACHED,
+        table(head, rows),
+        f"![Accuracy against seconds of training](../results/{name}.png)",
+        *(f"Left out: {each}, {why}." for each, why in facts["left_out"].items()),
+    ]
+
+
+REACHED = (
+    "One model with the same first weights learns from the same images in three ways that take "
+    "turns: by regard's recipe; by transformers' `Trainer` with its default arguments (but for "
+    "the number of epochs, for in three it does not get there); and by the `Trainer` with the "
+    "batch, rate and schedule of the recipe, which leaves its AdamW, its loop and the way of its "
+    "data. All are asked the same validation images after equally many images, and their clocks "
+    "stand still meanwhile."
 )
 
 

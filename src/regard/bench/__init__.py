@@ -14,6 +14,7 @@ BENCHES = {
     "decoding": "regard.bench.decoding",
     "translation": "regard.bench.translation",
     "cheaper": "regard.bench.cheaper",
+    "reach": "regard.bench.reach",
 }
 
 
