@@ -234,6 +234,29 @@ def test_a_digit_that_is_drawn_is_answered_and_looked_at(show, studio, root, tmp
     draw(page, DIGITS[1])
     page.until("document.querySelectorAll('.looked .attention .cell').length > 0")
     assert page.text(".looked figcaption span") == "layer 1, head 2"
+    # The address has the drawing too: from it another page asks the same.
+    again = show(f"{studio}{page.evaluate('location.hash')}")
+    again.until("document.querySelectorAll('.looked .attention .cell').length > 0")
+    assert (pixels_of(again, ".seen canvas") == pixels_of(page, ".seen canvas")).all()
+    assert again.text(".says") == page.text(".says")
+    assert again.text(".looked figcaption span") == "layer 1, head 2"
+
+
+def test_a_picture_of_the_data_is_looked_at_by_its_number(show, studio, root):
+    page = show(f"{studio}#image/digits?by=row&row=test%3A7", expected=["422"])
+    page.until("document.querySelectorAll('.looked .attention .cell').length > 0")
+    answer = rg.load(root / "digits").predict("test:7")[0].to_values()
+    assert page.text(".says").split()[0] == answer["answer"]
+    assert page.text(".answer .given") == f"The data say ‘{answer['truth']}’."
+    assert "test:7" in page.each(".looked .picture svg", "e.getAttribute('aria-label')")[0]
+    page.click(".deleting button")
+    page.until("document.querySelector('.looked figcaption span').textContent === 'deletion'")
+    page.evaluate(
+        "((e) => (e.value = 99999, e.dispatchEvent(new Event('input'))))"
+        "(document.querySelector('.own-data input'))"
+    )
+    page.until("!!document.querySelector('.outcome .trouble')")
+    assert "99999" in page.text(".outcome .trouble") and "99999" in page.evaluate("location.hash")
 
 
 def test_patches_are_deleted_and_clicked(show, studio, root, browser):
@@ -457,6 +480,7 @@ class Fake:
         self.written, self.closed = 0, False
         self.pieces: list[str] = []  # of an answer; the last waits for `ready`
         self.ready = threading.Event()
+        self.words: list[str] = []  # of a caption, where one is answered with
         self.deleting, self.ended = 0, 0  # questions for falls, and those that were ended
         self.delay, self.input, self.name = 0.0, "text", "good"
 
@@ -508,8 +532,10 @@ class Fake:
                     yield f"event: progress\ndata: {json.dumps(values)}\n\n"
                     while not self.ready.is_set():
                         await asyncio.sleep(0.01)
-                    values = {"names": ["good"], "whole": [0.75], "grid": [2, 2]}
-                    values["falls"] = [[0.5, -0.25, 0, 0.125]]
+                    values = {"names": self.words or ["good"], "grid": [2, 2]}
+                    values["whole"] = [0.75] * len(values["names"])
+                    values["falls"] = [[0.5, -0.25, 0, 0.125], [-0.1, 0, 0, 0]]
+                    del values["falls"][len(values["names"]) :]
                     yield f"event: result\ndata: {json.dumps(values)}\n\n"
                 finally:
                     self.ended += not self.ready.is_set()
@@ -550,6 +576,10 @@ class Fake:
             item = {"image": png_uri(np.zeros((4, 4), np.uint8)), "width": 4, "height": 4}
             item |= {"title": str(side), "answers": [], "heads": packed(shares)}
             section = {"view": "attention", "title": "Where", "data": {"items": [item]}}
+            if self.words:
+                shares = np.full((1, len(self.words), 2, 2), 0.25)
+                item = {"words": self.words, "image": item["image"], "maps": packed(shares)}
+                section = {"view": "captions", "title": "Captions", "data": {"items": [item]}}
         else:
             words = asked["text"].split(" ")
             values = [float(i + 1) for i in range(len(words))]
@@ -625,6 +655,34 @@ def test_deleting_says_how_far_it_is_and_can_be_cancelled(show, address, fake):
     summary = page.text(".looked figcaption .note")
     assert "‘good’ has 75.0%" in summary and "25.0% without the patch in row 1, column 1" in summary
     assert "Without one of the 4 it rises" in summary
+
+
+def test_deleting_gives_each_word_of_a_caption_a_map(show, address, fake):
+    fake.input, fake.words = "image", ["red", "star"]
+    fake.ready.set()
+    page = show(f"{address}#image/x")
+    give(page, "drop", "a.png", png(), "image/png")
+    page.until("!!document.querySelector('.deleting button')")
+    page.click(".deleting button")
+    page.until("!!document.querySelector('.looked .against')")
+    assert page.text(".looked figcaption span").startswith("‘red’, deletion")
+    assert "−50.0" in page.text(".looked .scale") and page.count(".looked .against line") == 2
+    assert page.evaluate("document.activeElement.matches('select.head')")
+    page.hover(".looked .picture svg", 0.75, 0.25)
+    assert "without it ‘red’ rises by 25.0 points, to 100.0%" in page.text(".hint")
+    page.click(".word:nth-of-type(2)")
+    assert "No patch" not in page.text(".looked figcaption .note")
+    assert (
+        page.evaluate("document.querySelector('.looked .scale').textContent") == "−10.010.0 points"
+    )
+    assert page.each("select.paint", "e.disabled") == [True]
+    page.evaluate(
+        "((e) => (e.value = 0, e.dispatchEvent(new Event('change'))))"
+        "(document.querySelector('select.head'))"
+    )
+    assert page.count(".looked .against") == 0 and page.each("select.paint", "e.disabled") == [
+        False
+    ]
 
 
 def test_a_look_that_takes_long_can_be_cancelled_and_the_next_is_answered(show, address, fake):
@@ -703,7 +761,7 @@ def test_writing_stops(address, fake, how, show):
 def test_a_large_photo_is_made_smaller_and_another_kind_is_converted(address, fake, show):
     fake.input = "image"
     page = show(f"{address}#image/x")
-    assert page.count(".sheet") == 0 and page.count(".choice") == 0
+    assert page.count(".sheet") == 0 and page.each(".choice button") == ["Photo", "Its own data"]
     heavy = png((3000, 1500)) + bytes(20_000_001 - len(png((3000, 1500))))
     for name, content, kind, size in (
         ("small.png", png(), "image/png", (40, 30)),

@@ -68,6 +68,7 @@ export function arcsFigure({ choose, pass, tools }) {
   }
 
   function placeOf({ clientX, clientY }) {
+    if (!shown) return null;
     const box = drawing.getBoundingClientRect();
     const { asked, read } = shown;
     if (read && clientY < box.top + box.height / 2) return null; // the text that is looked at

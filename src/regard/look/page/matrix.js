@@ -102,6 +102,7 @@ export function matrixFigure({ choose, pass, tools, say }) {
   }
 
   function cellAt({ clientX, clientY }) {
+    if (!shown) return null;
     const box = canvas.getBoundingClientRect();
     const { rows, columns } = shown.map;
     const row = Math.floor(((clientY - box.top) / box.height) * rows);
@@ -113,7 +114,7 @@ export function matrixFigure({ choose, pass, tools, say }) {
   function ask(event) {
     const found = cellAt(event);
     if (!found) return;
-    hint(event.clientX, event.clientY, say(found.row, found.column));
+    hint(event.clientX, event.clientY, say(shown.map, found.row, found.column));
     if (event.pointerType !== "touch") pass(found.row);
   }
 

@@ -15,10 +15,10 @@ const PATIENCE = 400; // ms in which an answer is quick
 /**
  * A way to ask, and the elements that show what comes of it.
  *
- * `ask(input)` asks, after `wait` ms in which nothing else is asked, or another pause that is given;
- * `ask(null, words)` takes the answer away and says the words instead. `answer`, `status` and
- * `sections` are for the view to place; with `bars` the answer lists the likeliest ones, which most
- * sections do themselves.
+ * `ask(input)` asks, after `wait` ms in which nothing else is asked, or after another pause that is
+ * given; `ask(null, words)` takes the answer away and says the words instead. `answer`, `status`
+ * and `sections` are for the view to place; with `bars` the answer lists the likeliest ones, which
+ * most sections do themselves.
  */
 export function looking({ api, draw, params, signal, tools }, { wait = 0, bars = false } = {}) {
   const { html } = tools;
@@ -146,6 +146,8 @@ function saidOf(values, { html, format }, bars = false) {
         said || html("i", {}, "nothing"),
         share !== undefined && html("span", { class: "share" }, format.percent(share)),
       ),
+    typeof values.truth === "string" &&
+      html("p", { class: "note given" }, "The data say ‘", html("bdi", {}, values.truth), "’."),
     (values.words ?? []).map((best, i) => barsOf(`Missing word ${i + 1}`, Object.entries(best))),
     shares.length > 0 && (bars || said === undefined) && barsOf(null, shares),
   ]

@@ -41,7 +41,7 @@ export async function render(element, context) {
     look.sections,
   );
   let later = 0; // the timer of the address
-  asked();
+  asked(0); // nobody types yet
 
   function textBox(name, value) {
     const box = html("textarea", {
@@ -50,7 +50,7 @@ export async function render(element, context) {
       maxlength: LONGEST,
       dir: "auto",
       spellcheck: "false",
-      on: { input: asked },
+      on: { input: () => asked() },
     });
     box.value = value.slice(0, LONGEST);
     return box;
@@ -60,15 +60,15 @@ export async function render(element, context) {
     return html("label", { class: "typed" }, box.name, box);
   }
 
-  function asked() {
+  function asked(pause = PAUSE) {
     writing?.stop();
     const [text, other] = [first.value, second?.value ?? ""];
     clearTimeout(later);
     later = setTimeout(note, PAUSE, { text: kept(text), ...(pair && { pair: kept(other) }) });
     if (!text.trim()) look.ask(null, "Type a text.");
-    else if (!pair) look.ask({ text });
+    else if (!pair) look.ask({ text }, "", pause);
     // Some runs that read pairs read single texts too; those that do not will say so.
-    else look.ask({ text: inLine(text), ...(other.trim() && { pair: inLine(other) }) });
+    else look.ask({ text: inLine(text), ...(other.trim() && { pair: inLine(other) }) }, "", pause);
   }
 
   /** Only after a pause: browsers refuse hundreds of changes of the address. */

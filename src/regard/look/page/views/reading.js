@@ -16,7 +16,7 @@ const NAMED = 3; // words named as looked at most
 const PATIENCE = 150; // ms before the address follows: browsers refuse hundreds of changes a second
 const FORMS = { text: "Text", arcs: "Arcs", matrix: "Matrix" };
 const USUAL = "arcs";
-const FIGURES = { arcs: arcsFigure, matrix: matrixFigure };
+const FIGURES = { text: () => null, arcs: arcsFigure, matrix: matrixFigure };
 
 export function render(element, { items = [] }, tools) {
   const { html, empty, state } = tools;
@@ -75,9 +75,20 @@ export function render(element, { items = [] }, tools) {
 
   function chooseForm(form) {
     at.form = form;
-    draw();
-    spread.querySelector(".forms [aria-pressed='true']").focus();
+    frame();
+    show(parts, view());
     write();
+  }
+
+  /** Put the figure of the form in its place. */
+  function frame() {
+    const { item, maps } = view();
+    const any = maps.count && parts.asked.length && parts.looked.length;
+    const make = FIGURES[any ? at.form : "text"];
+    parts.figure = make({ choose, pass, say: saying(item, tools), tools });
+    parts.place.replaceChildren(...(parts.figure ? [parts.figure.element] : []));
+    parts.texts.classList.toggle("above", Boolean(parts.figure));
+    parts.figure?.begin();
   }
 
   /** Show the head chosen, now or when its map has come; until then the last one stays. */
@@ -86,9 +97,9 @@ export function render(element, { items = [] }, tools) {
     const maps = mapsOf(item);
     if (!maps.count) return show(parts, view());
     parts.grid.show(head, look.gentle);
-    parts.map = maps.known(head) ?? parts.map;
+    if (maps.known(head)) parts.head = head;
     show(parts, view());
-    if (maps.known(head)) return;
+    if (parts.head === head) return;
     const mine = () => at.item === item && at.head === head;
     maps.get(head).then(
       () => mine() && repaint(),
@@ -120,21 +131,24 @@ export function render(element, { items = [] }, tools) {
 
   function draw() {
     passing = null;
+    parts = {};
     parts = partsOf(view(), { choose, chooseHead, pass, near });
     spread.replaceChildren(
       controls(view(), { items, go, chooseForm, repaint, look }),
-      html("div", { class: parts.figure ? "texts above" : "texts" }, parts.texts),
+      parts.texts,
       html("div", { class: "side" }, parts.readout, parts.grid.element),
     );
     below.replaceChildren(...(parts.table ? [parts.table] : []));
-    parts.figure?.begin();
+    frame();
     repaint();
   }
 
   function view() {
     const maps = mapsOf(at.item);
-    const map = maps.known(at.head) ?? parts.map ?? null;
-    return { item: items[at.item], maps, map, word: passing ?? at.word, at, look, tools };
+    const { head = null } = parts; // whose map has come
+    const map = head === null ? null : maps.known(head);
+    const word = passing ?? at.word;
+    return { item: items[at.item], maps, map, name: maps.names[head], word, at, look, tools };
   }
 }
 
@@ -156,40 +170,40 @@ function partsOf(view, acts) {
   const line = asked.length ? walk(askedOf(item), asked, walking) : null;
   const titled = (words, children) => [html("h4", {}, words), children];
   const text = { class: "tokens", dir: "auto" };
-  const figure = maps.count && looked.length && line ? figureOf(view, acts) : null;
+  const place = html("div");
   return {
     asked,
     looked,
-    figure,
+    place,
     tints: new Array(looked.length).fill("0.000"),
     readout: html("div", { class: "looks", role: "status" }),
     grid: headGrid(item, maps.names, maps, { choose: acts.chooseHead, near: acts.near, ...tools }),
     table: headTable(item, maps.names, { choose: acts.chooseHead, tools }),
-    texts: [
+    texts: html(
+      "div",
+      { class: "texts" },
       item.name && html("h3", { dir: "auto" }, item.name),
       item.read && titled(readName, html("p", text, spaced(item.read, looked))),
       item.read && line ? titled(askedName, line) : line,
       !line && html("p", { class: "note" }, "The text has no words."),
       item.note && html("p", { class: "note", dir: "auto" }, item.note),
-      figure?.element,
-    ],
+      place,
+    ),
   };
 }
 
-/** The figure of the form that is chosen; the text alone has none. */
-function figureOf({ item, maps, at, tools }, { choose, pass }) {
-  const say = (row, column) => {
+/** What a cell of a map says. */
+function saying(item, tools) {
+  return ({ levels, columns, scales }, row, column) => {
     const [from, to] = [askedOf(item)[row], readOf(item)[column]].map(visible);
-    const { levels, columns, scales } = maps.known(at.head);
     const share = levels[row * columns + column] * scales[row];
     return `‘${from}’ looked at ‘${to}’: ${percent(share, tools)}`;
   };
-  return FIGURES[at.form]?.({ choose, pass, say, tools });
 }
 
 /** Shade what the word looked at, name the strongest, and draw its figure. */
 function show({ asked, looked, tints, readout, figure }, view) {
-  const { item, maps, map, word, at, look } = view;
+  const { item, maps, map, name, word, at, look } = view;
   if (!map && maps.count) return; // it is on its way
   const row = word === null || !map ? null : rowOf(map, word);
   const top = row ? 255 * map.scales[word] : 0;
@@ -211,7 +225,7 @@ function show({ asked, looked, tints, readout, figure }, view) {
     word,
     gentle: look.gentle,
     title: item.name ?? "",
-    name: maps.names[at.head],
+    name,
   });
 }
 
