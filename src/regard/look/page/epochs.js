@@ -10,7 +10,7 @@ import { chart } from "regard/chart";
 import { keysOf, printed, sheet } from "regard/print";
 import { savingButtons } from "regard/save";
 
-const SHARES = /accuracy|top\d|precision|recall|f1|share|^true$/; // of 1, so in percent
+const SHARES = /accuracy|top\d|precision|recall|f1|share|(^|\.)true$/; // of 1, so in percent
 
 /** "%" for figures that are shares of 1. */
 export const unitOf = (figure) => (SHARES.test(figure) ? "%" : "");

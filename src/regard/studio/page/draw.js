@@ -11,14 +11,15 @@ const DOTS = 4; // a pixel counts the dots with ink in a square of 4 × 4, as th
 const FINE = 16; // pixels along a side from which a picture has room for a margin
 const KEYS = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 const STEP = 4; // units that an arrow key moves the pen
+const PARTS = 10; // of a unit, in which addresses count
 
 /**
- * The sheet, and ways to change what is on it.
+ * The sheet, and ways to change what is on it, which is at first what `spelt` says.
  *
  * `changed(lines)` is called whenever a line is done or taken away, `begun()` when one begins.
  */
-export function sheet({ html, svg }, { changed, begun }) {
-  const lines = [];
+export function sheet({ html, svg }, { changed, begun, spelt = "" }) {
+  const lines = linesFrom(spelt);
   const ink = svg("g", { class: "ink" });
   const tip = svg("circle", { class: "tip", r: 3, cx: SIDE / 2, cy: SIDE / 2 });
   const surface = svg(
@@ -102,7 +103,8 @@ export function sheet({ html, svg }, { changed, begun }) {
 
   function placeOf({ clientX, clientY }) {
     const { left, top, width, height } = surface.getBoundingClientRect();
-    return [within(((clientX - left) / width) * SIDE), within(((clientY - top) / height) * SIDE)];
+    const place = [((clientX - left) / width) * SIDE, ((clientY - top) / height) * SIDE];
+    return place.map((at) => Math.round(within(at) * PARTS) / PARTS); // as an address can say it
   }
 
   function keydown(event) {
@@ -256,3 +258,18 @@ function pathOf(line) {
 }
 
 const within = (value) => Math.min(SIDE, Math.max(0, value));
+
+/** Lines as letters for an address: two for a number, four for a place, and _ between lines. */
+export function spell(lines) {
+  const letters = (at) => Math.round(at * PARTS).toString(36).padStart(2, "0");
+  return lines.map((line) => line.flat().map(letters).join("")).join("_");
+}
+
+/** The lines that an address spells; of one that spells them badly, none. */
+function linesFrom(spelt) {
+  if (!/^([0-9a-z]{4})+(_([0-9a-z]{4})+)*$/.test(spelt)) return [];
+  const number = (letters) => within(parseInt(letters, 36) / PARTS);
+  return spelt
+    .split("_")
+    .map((line) => line.match(/.{4}/g).map((p) => [number(p.slice(0, 2)), number(p.slice(2))]));
+}

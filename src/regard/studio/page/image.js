@@ -1,16 +1,19 @@
 /**
- * A picture of one's own: dropped, chosen, pasted or drawn; what the model says it is, and where
- * it looked.
+ * A picture of one's own: dropped, chosen, pasted or drawn, or one of the run's data; what the
+ * model says it is, and where it looked.
  *
- * Drawing is offered by runs whose pictures are grey, and sent as the model sees it.
+ * Drawing is offered by runs whose pictures are grey, and sent as the model sees it. The address
+ * keeps what was drawn, or which picture of the data it is; a photo has no room in one.
  */
 
 import { headingOf, looking } from "studio/document";
-import { painted, pngOf, seen, sheet } from "studio/draw";
+import { painted, pngOf, seen, sheet, spell } from "studio/draw";
 
 const PAUSE = 250; // ms after a line, in which the next one may begin
 const SENT = ["image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp"];
 const LARGEST = 20e6; // bytes that the server takes
+const SPELT = 6000; // letters of a drawing that an address keeps
+const SPLITS = ["test", "validation", "train"];
 const LONGEST = 2048; // pixels along a side of what would be larger, or is of another kind
 
 export async function render(element, context) {
@@ -21,9 +24,12 @@ export async function render(element, context) {
   const { size, grey } = picturesOf(run.config);
   const look = looking(context, { wait: PAUSE, bars: true });
   const shown = html("figure", { class: "seen", hidden: true });
-  const paper = grey && sheet(tools, { changed: drawn, begun: look.stop });
+  const paper = grey && sheet(tools, { changed: drawn, begun: look.stop, spelt: params.lines });
   const photo = photoBox(tools, { chosen, refused: (words) => look.ask(null, words), signal });
-  const ways = { draw: paper?.element, photo: photo.element };
+  const own = rowBox(tools, params.row, picked);
+  const ways = { draw: paper?.element, photo: photo.element, row: own.element };
+  const names = { ...(grey && { draw: "Draw" }), photo: "Photo", row: "Its own data" };
+  const usual = grey ? "draw" : "photo";
   const place = html("div", { class: "way" });
 
   element.append(
@@ -34,7 +40,7 @@ export async function render(element, context) {
       html(
         "div",
         { class: "input" },
-        grey && choice("How", { draw: "Draw", photo: "Photo" }, wayOf(params.by), take),
+        choice("How", names, wayOf(params.by), take),
         place,
       ),
       html("div", { class: "outcome" }, shown, look.status, look.answer),
@@ -44,13 +50,14 @@ export async function render(element, context) {
   take(wayOf(params.by));
 
   function wayOf(by) {
-    return grey && by !== "photo" ? "draw" : "photo";
+    return by in names ? by : usual;
   }
 
   function take(way) {
-    if (grey) remember({ by: way === "draw" ? null : way });
+    remember({ by: way === usual ? null : way });
     place.replaceChildren(ways[way]);
     if (way === "draw") drawn(paper.lines);
+    else if (way === "row") own.ask();
     else if (photo.last()) chosen(photo.last());
     else nothing("The answer comes here.");
   }
@@ -60,8 +67,16 @@ export async function render(element, context) {
     look.ask(null, words);
   }
 
+  function picked(row) {
+    remember({ row });
+    shown.hidden = true;
+    look.ask({ text: row });
+  }
+
   /** Lines are shown at once as the model sees them; it is asked when the hand rests. */
   async function drawn(lines) {
+    const spelt = spell(lines);
+    remember({ lines: spelt && spelt.length <= SPELT ? spelt : null });
     if (!lines.length) return nothing("Draw something; the answer comes when you lift the pen.");
     const canvas = painted(seen(lines, size), size);
     present(canvas, `what the model sees: ${size} × ${size} pixels`);
@@ -86,6 +101,27 @@ export async function render(element, context) {
   function present(picture, words) {
     shown.replaceChildren(picture, html("figcaption", {}, words));
     shown.hidden = false;
+  }
+}
+
+/** Which picture of the run's own data; `picked` hears it as test:3. */
+function rowBox({ html }, asked = "", picked) {
+  const found = /^(test|validation|train):(\d{1,7})$/.exec(asked) ?? [];
+  const [, split = SPLITS[0], number = "0"] = found;
+  const options = SPLITS.map((name) => html("option", { selected: name === split }, name));
+  const from = html("select", { on: { change: ask } }, options);
+  const field = { type: "number", min: 0, max: 9_999_999, step: 1, value: number };
+  const at = html("input", { ...field, on: { input: ask } });
+  const element = html(
+    "div",
+    { class: "controls own-data" },
+    html("label", {}, "From", from),
+    html("label", {}, "Number", at),
+  );
+  return { element, ask };
+
+  function ask() {
+    if (at.validity.valid && at.value !== "") picked(`${from.value}:${Number(at.value)}`);
   }
 }
 

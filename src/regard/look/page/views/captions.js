@@ -7,6 +7,13 @@
  * more of each word says which patches it needed: they are deleted, and its probability followed.
  */
 
+const READ =
+  "Click a word to keep its map. The deeper a word's tint, the fewer patches it looked at. " +
+  "Point at the image, and the tints say how much each word looked there.";
+const DELETED =
+  "Click a word to keep its map. The deeper a word's tint, the more it loses without the patch " +
+  "it needs most. Point at the image, and the tints say what each word loses without that patch.";
+
 export function render(element, { items = [] }, tools) {
   const { html, empty, state, live } = tools;
   if (!items.length) return element.append(empty("There is no caption to show."));
@@ -202,8 +209,12 @@ function captionOf({ item, at, tools }, { choose, pass }) {
   }
 }
 
-/** Say which word is shown, and which one the Tab key comes to. */
-function mark(stage, { word, at }) {
+/** Say which word is shown, which one the Tab key comes to, and what its tint means. */
+function mark(stage, { word, at, maps }) {
+  const signed = maps.signed(at.head);
+  const meaning = stage.querySelector(".tints");
+  if (meaning) meaning.textContent = signed ? DELETED : READ;
+  for (const one of stage.querySelectorAll("select.paint")) one.disabled = signed; // has its own
   stage.querySelectorAll(".word").forEach((button, i) => {
     button.setAttribute("aria-checked", String(i === at.word));
     button.tabIndex = i === (at.word ?? 0) ? 0 : -1;
@@ -324,12 +335,7 @@ function details(view, { chooseHead, redraw, deleting }) {
     { class: "right" },
     maps.rows > 0 && [
       controls(view, { chooseHead, redraw }),
-      html(
-        "p",
-        { class: "note" },
-        "Click a word to keep its map. The deeper a word's tint, the fewer patches it looked at. " +
-          "Point at the image, and the tints say how much each word looked there.",
-      ),
+      html("p", { class: "note tints" }),
     ],
     references.length > 0 && [
       html("h4", {}, references.length === 1 ? "Reference" : "References"),
