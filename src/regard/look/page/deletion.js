@@ -49,9 +49,10 @@ export function summary({ names, whole, falls, grid: [, columns] }, index) {
   const where = `row ${Math.floor(most / columns) + 1}, column ${(most % columns) + 1}`;
   const [from, to] = [whole[index], whole[index] - own[most]].map((share) => percent(share));
   const against =
-    risen === 0
-      ? "No patch speaks against it."
-      : `Without ${risen === 1 ? "one" : `each of ${risen}`} of the ${own.length} it rises.`;
+    {
+      0: "None speaks against it.",
+      1: `1 of the ${own.length} speaks against it: without that one it rises.`,
+    }[risen] ?? `${risen} of the ${own.length} speak against it: without one of them it rises.`;
   return (
     `‘${names[index]}’ has ${from} of the probability, and ${to} without the patch in ${where}, ` +
     `which it needs most. ${against}`

@@ -86,13 +86,13 @@ export async function render(element, { api, params, remember, signal, tools }) 
           panel(tools, slopeTitle, [
             slopes.element,
             slopeWords,
-            html("div", { class: "controls" }, tools.savingButtons("slope", printedSlope)),
+            html("div", { class: "controls saving" }, tools.savingButtons("slope", printedSlope)),
           ]),
         ),
         panel(tools, "One more token", [more.element]),
         panel(tools, "Read: the values, weighted", [
           reads,
-          html("div", { class: "controls" }, tools.savingTable("read", () => drawn?.read ?? [])),
+          html("div", { class: "controls saving" }, tools.savingTable("read", rowsRead)),
         ]),
       ),
     ),
@@ -221,6 +221,10 @@ export async function render(element, { api, params, remember, signal, tools }) 
       renew();
     };
     return html("button", { type: "button", on: { click } }, "Draw other numbers");
+  }
+
+  function rowsRead() {
+    return drawn ? [drawn.read[0].map((_, i) => `value ${i + 1}`), ...drawn.read] : [];
   }
 
   function printed() {

@@ -254,7 +254,7 @@ function outcome(found, claim, numbers, tools) {
     plot,
     html(
       "div",
-      { class: "controls" },
+      { class: "controls saving" },
       plot && tools.savingButtons(claim.id, () => tools.framed(plot)),
       tools.savingTable(claim.id, figuresOf(found)),
     ),

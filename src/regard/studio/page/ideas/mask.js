@@ -44,7 +44,7 @@ export function maskControl(tools, state, changed) {
     ),
     html("div", { class: "chips", role: "group", "aria-label": "Masks" }, chips),
     html("div", { class: "seen" }, picture, facts),
-    html("div", { class: "controls" }, tools.savingButtons("mask", printed)),
+    html("div", { class: "controls saving" }, tools.savingButtons("mask", printed)),
   );
   return { element, show, blame };
 
