@@ -10,6 +10,7 @@ the word after it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -104,13 +105,16 @@ def reading_item(
         names.insert(0, "mean of all")
     causal = read is None and not np.triu(each[0], 1).any()  # a mean of zeros is of nothing else
     measure = Yardstick(asked if read is None else None, n, m, causal=causal)
+    with ThreadPoolExecutor(1) as beside:  # numpy works without the interpreter: two cores help
+        packing = beside.submit(head_maps, each, causal=causal)
+        summaries = [measure(head) for head in each]
     return {
         "name": name,
         "asked": list(asked),
         "read": None if read is None else list(read),
         "grid": [layers, heads],
         "heads": names,
-        "maps": head_maps(each, causal=causal),
-        "summaries": [measure(head) for head in each],
+        "maps": packing.result(),
+        "summaries": summaries,
         "note": note,
     }

@@ -64,7 +64,7 @@ export function arcsFigure({ choose, pass, tools }) {
   }
 
   function keepsake() {
-    return sheet(shown.title, [[`${shown.name}${saidWord(shown)}`, printed(drawing)]]);
+    return shown && sheet(shown.title, [[`${shown.name}${saidWord(shown)}`, printed(drawing)]]);
   }
 
   function placeOf({ clientX, clientY }) {
@@ -112,8 +112,16 @@ function scene(shown, width) {
   return {
     height: Math.ceil(base + below.room + 4),
     children: [
-      svg("g", { class: "behind" }, behind(shown).map((arc) => faint(curve(arc), arc))),
-      svg("g", { class: "of-word" }, own.map((arc) => strong(curve(arc), arc, shown))),
+      svg(
+        "g",
+        { class: "behind" },
+        behind(shown).map((arc) => faint(curve(arc), arc)),
+      ),
+      svg(
+        "g",
+        { class: "of-word" },
+        own.map((arc) => strong(curve(arc), arc, shown)),
+      ),
       ...lines.flat(Infinity),
     ],
   };
@@ -159,7 +167,7 @@ function behind({ map, read, word }) {
   return found.sort((a, b) => b.share - a.share).slice(0, BEHIND);
 }
 
-/** Paths over one line: the third root of the distance is the height, or near ones would lie flat. */
+/** Paths over one line; heights go by the third root of distance, or near ones would lie flat. */
 function over(line, base, width) {
   const rise = riseOf(line.count);
   return ({ from, to }) => {
@@ -186,8 +194,8 @@ function faint(d, { share }) {
 }
 
 function strong(d, { share, part }, { gentle }) {
-  const look = { "stroke-width": near(1 + 5 * share), "stroke-opacity": near(0.15 + 0.85 * depth(part, gentle)) };
-  return svg("path", { d, ...look });
+  const opacity = near(0.15 + 0.85 * depth(part, gentle));
+  return svg("path", { d, "stroke-width": near(1 + 5 * share), "stroke-opacity": opacity });
 }
 
 /** The words along a line, below it (1) or above (−1), or ticks and the names of a few. */
@@ -234,15 +242,16 @@ function few(line, y, side, marks, text, named) {
     const x = Math.min(line.width - half, Math.max(half, line.x(i)));
     if (taken.some(([left, right]) => x + half > left && x - half < right)) return [];
     taken.push([x - half, x + half]);
-    return [text(i, { x: near(x), y: y + (side > 0 ? 36 : -28), "text-anchor": "middle" }, named(i))];
+    const at = { x: near(x), y: y + (side > 0 ? 36 : -28), "text-anchor": "middle" };
+    return [text(i, at, named(i))];
   });
 }
 
 /** For those who do not see it. */
 function described(shown) {
   const { asked, read, name } = shown;
-  const count = read ? `${asked.length} words that look at ${read.length}` : `${asked.length} words`;
-  return `Arcs of ${count}, ${name}${saidWord(shown)}`;
+  const others = read ? ` that look at ${read.length}` : "";
+  return `Arcs of ${asked.length} words${others}, ${name}${saidWord(shown)}`;
 }
 
 const saidWord = ({ asked, word }) => (word === null ? "" : `, of ‘${visible(asked[word])}’`);

@@ -128,7 +128,8 @@ export function headGrid(item, names, maps, { choose, near, format }) {
 function gridOf({ grid }, count) {
   const [rows, columns] = grid ?? [1, count];
   const first = count - rows * columns;
-  return first === 0 || first === 1 ? { rows, columns, first } : { rows: 1, columns: count, first: 0 };
+  if (first === 0 || first === 1) return { rows, columns, first };
+  return { rows: 1, columns: count, first: 0 };
 }
 
 /** The shape of a small map: neither a needle nor a sliver. */
@@ -143,7 +144,8 @@ function sentence(name, summary, format) {
   const facts = summary && [
     summary.entropy !== null &&
       `${format.number(round(summary.entropy))} bits, ${percent(summary.even)} of what is possible`,
-    summary.distance !== null && `${format.plural(round(summary.distance), "place")} away on average`,
+    summary.distance !== null &&
+      `${format.plural(round(summary.distance), "place")} away on average`,
   ];
   return [
     html("strong", {}, name),
@@ -173,7 +175,7 @@ export function headTable(item, names, { choose, tools }) {
   const place = html("div", { class: "table", on: { click } });
   const fold = html(
     "details",
-    { class: "numbers", on: { toggle } },
+    { class: "all-heads", on: { toggle } },
     html("summary", {}, "All heads in numbers"),
     html(
       "p",

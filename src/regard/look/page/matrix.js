@@ -1,4 +1,4 @@
-/** The map of all words at once: a row looks, a column is looked at; words beside it where they fit. */
+/** The map of all words at once: a row looks, a column is looked at; named where words fit. */
 
 import { paint } from "regard/headmaps";
 import { sheet } from "regard/print";
@@ -88,6 +88,7 @@ export function matrixFigure({ choose, pass, tools, say }) {
   }
 
   function keepsake() {
+    if (!shown) return null;
     const place = shape(shown, LARGEST + LONGEST * LETTER);
     const { left, top, wide, high } = place;
     const image = { x: left, y: top, width: wide, height: high, preserveAspectRatio: "none" };

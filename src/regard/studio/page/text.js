@@ -19,6 +19,7 @@ const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 };
 export async function render(element, context) {
   const { api, go, params, remember, signal, tools } = context;
   const { html } = tools;
+  import("regard/views/reading").catch(() => {}); // which most answers need: it comes meanwhile
   const run = await api.run(params.id, signal);
   if (run.input === "image") return go(`#image/${encodeURIComponent(run.id)}`);
   const pair = run.input === "pair";
@@ -111,20 +112,22 @@ function writer(run, { api, params, remember, signal, tools }, { text, begun, ta
     "aria-label": "Tokens that the model wrote; arrow keys move between them",
     on: { pointerover, pointerleave, click, focusin, keydown },
   });
-  const written = html("p", { class: "tokens", dir: "auto", hidden: true }, before, after);
+  const written = html("p", { class: "tokens", dir: "auto" }, before, after);
   const meaning = html(
     "p",
-    { class: "note", hidden: true },
+    { class: "note" },
     "The deeper its colour, the less likely a token was. Point at one to see what else was.",
   );
   const likely = html("div", { class: "likely" });
+  const parts = [html("div", {}, written, meaning), likely];
+  const goneOn = html("div", { class: "gone-on", hidden: true }, parts);
   signal.addEventListener("abort", () => under?.abort());
   const element = html(
     "div",
     { class: "writing" },
     html("div", { class: "controls" }, go, end, add, Object.entries(HOW).map(slider)),
     status,
-    html("div", { class: "gone-on" }, html("div", {}, written, meaning), likely),
+    goneOn,
   );
   return { element, stop };
 
@@ -150,7 +153,7 @@ function writer(run, { api, params, remember, signal, tools }, { text, begun, ta
     before.textContent = text();
     after.replaceChildren();
     likely.replaceChildren();
-    written.hidden = meaning.hidden = false;
+    goneOn.hidden = false;
     busy(true);
     const drawn = seed ?? Math.floor(Math.random() * 1e9);
     seed = null; // the next go is another one

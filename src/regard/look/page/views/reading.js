@@ -303,7 +303,8 @@ function controls({ maps, at, tools }, { items, go, chooseForm, repaint, look })
   return html(
     "div",
     { class: "controls" },
-    items.length > 1 && html("label", {}, "Text", html("select", { class: "text", on: pick }, options)),
+    items.length > 1 &&
+      html("label", {}, "Text", html("select", { class: "text", on: pick }, options)),
     maps.count > 0 && [
       html("div", { class: "forms" }, choice("What is drawn", FORMS, at.form, chooseForm)),
       html(
