@@ -82,7 +82,6 @@ export function looking({ api, draw, params, signal, tools }, { wait = 0, bars =
   function liveOf(input, more, still) {
     const ways = {
       falls: async (place) => {
-        place.replaceChildren();
         try {
           return await waiting(tools, place, { signal: still }, (heard) =>
             api.falls(params.id, input, heard),

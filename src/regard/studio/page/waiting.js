@@ -14,7 +14,7 @@ export async function waiting(tools, place, { signal, patience = 0 }, work) {
   const click = () => stop.abort();
   const cancel = html("button", { type: "button", class: "cancel", on: { click } }, "Cancel");
   const box = html("div", { class: "waiting" }, bar, words, cancel);
-  const timer = setTimeout(() => place.replaceChildren(box), patience);
+  const timer = setTimeout(show, patience);
   const both = AbortSignal.any([signal, stop.signal]);
   try {
     return await work({ progress, signal: both });
@@ -24,6 +24,12 @@ export async function waiting(tools, place, { signal, patience = 0 }, work) {
   } finally {
     clearTimeout(timer);
     box.remove();
+  }
+
+  function show() {
+    const held = place.contains(document.activeElement);
+    place.replaceChildren(box);
+    if (held) cancel.focus(); // who asked by keyboard can end it by keyboard
   }
 
   function progress({ done, of, words: said }) {

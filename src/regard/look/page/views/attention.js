@@ -79,6 +79,7 @@ export function render(element, { items = [] }, tools) {
   function learn(falls) {
     lost.set(at.item, falls);
     go({ layer: DELETION, patch: null });
+    if (document.activeElement === document.body) focusMap(); // the button that had it is gone
   }
 
   function leave(event) {
@@ -97,8 +98,12 @@ export function render(element, { items = [] }, tools) {
     );
     stage.replaceChildren(...scene(view(), redraw));
     thumbs?.choose(at.item);
-    if (inside === ".grid") stage.querySelector('[aria-checked="true"]')?.focus();
+    if (inside === ".grid") focusMap();
     if (inside === ".picture") stage.querySelector(".picture svg").focus();
+  }
+
+  function focusMap() {
+    stage.querySelector('[aria-checked="true"]')?.focus();
   }
 
   /** Colours and opacity change nothing else, and must not take the focus from their controls. */
