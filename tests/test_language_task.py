@@ -171,6 +171,8 @@ def test_the_commands_train_measure_ask_and_look(text, tmp_path, capsys, monkeyp
     assert main(["look", "run", "the cat sat", "--out", "look.png"]) == 0
     assert (tmp_path / "look.png").stat().st_size > 5_000
     assert "where it looked" in (tmp_path / "look.html").read_text(encoding="utf-8").lower()
+    assert main(["look", "run", "the cat sat. " * 20, "--out", "long.html"]) == 0
+    assert "The first 32 of " in (tmp_path / "long.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
