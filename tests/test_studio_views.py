@@ -251,6 +251,18 @@ def test_a_picture_of_the_data_is_looked_at_by_its_number(show, studio, root):
     assert "test:7" in page.each(".looked .picture svg", "e.getAttribute('aria-label')")[0]
     page.click(".deleting button")
     page.until("document.querySelector('.looked figcaption span').textContent === 'deletion'")
+    # A link to what was found finds it again, and so does one to a patch.
+    again = show(f"{studio}{page.evaluate('location.hash')}")
+    again.until("document.querySelector('.looked figcaption span')?.textContent === 'deletion'")
+    assert again.text(".looked .scale") == page.text(".looked .scale")
+    again.click("[aria-label='layer 1, head 2']")
+    again.click(".looked .picture svg")
+    again.until("document.querySelector('.looked figcaption span').textContent.includes('read by')")
+    third = show(f"{studio}{again.evaluate('location.hash')}")
+    third.until(
+        "document.querySelector('.looked figcaption span')?.textContent.includes('read by')"
+    )
+    assert third.text(".looked figcaption span") == again.text(".looked figcaption span")
     page.evaluate(
         "((e) => (e.value = 99999, e.dispatchEvent(new Event('input'))))"
         "(document.querySelector('.own-data input'))"
@@ -676,6 +688,7 @@ def test_deleting_gives_each_word_of_a_caption_a_map(show, address, fake):
         page.evaluate("document.querySelector('.looked .scale').textContent") == "−10.010.0 points"
     )
     assert page.each("select.paint", "e.disabled") == [True]
+    assert "captions.word=2&captions.head=deletion" in page.evaluate("location.hash")
     page.evaluate(
         "((e) => (e.value = 0, e.dispatchEvent(new Event('change'))))"
         "(document.querySelector('select.head'))"

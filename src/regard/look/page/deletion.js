@@ -9,20 +9,23 @@ import { html } from "regard/html";
 import { percent, points } from "regard/format";
 
 /**
- * A place with the button, and while it is being found out with how far that is.
+ * A place with the button, and while it is being found out with how far that is; `start` asks
+ * without it.
  *
- * `ask(place)` does the asking, and may come back with nothing if somebody ended it.
+ * `ask(place)` does the asking, and may come back with nothing if somebody ended it. `found` hears
+ * what was found, and whether somebody has just asked for it.
  */
 export function asking(ask, found) {
+  const click = () => start(true);
   const button = html("button", { type: "button", on: { click } }, "Which patches mattered?");
-  const place = html("div", { class: "deleting" }, button);
-  return place;
+  const element = html("div", { class: "deleting" }, button);
+  return { element, start };
 
-  async function click() {
-    const falls = await ask(place);
-    if (falls) return found(falls);
-    place.append(button); // what went wrong, if anything, stands before it
-    if (place.isConnected) button.focus();
+  async function start(byHand = false) {
+    const falls = await ask(element);
+    if (falls) return found(falls, byHand);
+    element.append(button); // what went wrong, if anything, stands before it
+    if (document.activeElement === document.body) button.focus({ preventScroll: true });
   }
 }
 

@@ -37,14 +37,17 @@ export function render(element, { items = [] }, tools) {
   adopt(state.read());
 
   /** What the address asks for, as far as it exists. Numbers in the address count from 1. */
-  function adopt({ item, layer, head }) {
+  function adopt({ item, layer, head, patch }) {
     at.item = within(Number(item) - 1, items.length) ?? 0;
     at.patch = null;
-    const { layers, heads } = mapsOf(at.item);
+    const { layers, heads, rows, columns } = mapsOf(at.item);
     at.layer = layer === ROLLOUT ? ROLLOUT : (within(Number(layer) - 1, layers) ?? layers - 1);
     at.head = head === MEAN ? MEAN : (within(Number(head) - 1, heads) ?? MEAN);
     if (!layers) at.layer = ROLLOUT;
     draw();
+    if (layer === DELETION) deleting?.start();
+    const own = within(Number(patch) - 1, rows * columns);
+    if (own !== null) view().ask?.(own);
   }
 
   /** Look at something else, and say so in the address. */
@@ -56,7 +59,8 @@ export function render(element, { items = [] }, tools) {
     if (at.head !== MEAN) at.head = heads ? Math.min(at.head, heads - 1) : MEAN;
     const head = at.head === MEAN ? MEAN : at.head + 1;
     const choices = isLayer(at.layer) ? { layer: at.layer + 1, head } : { layer: at.layer };
-    state.write({ item: at.item + 1, ...choices });
+    const patch = at.patch === null ? {} : { patch: at.patch + 1 };
+    state.write({ item: at.item + 1, ...choices, ...patch });
     draw();
   }
 
@@ -76,10 +80,10 @@ export function render(element, { items = [] }, tools) {
     go({ patch: mine, layer: at.layer === DELETION ? ROLLOUT : at.layer });
   }
 
-  function learn(falls) {
+  function learn(falls, byHand) {
     lost.set(at.item, falls);
     go({ layer: DELETION, patch: null });
-    if (document.activeElement === document.body) focusMap(); // the button that had it is gone
+    if (byHand) focusMap(); // the button that had it is gone
   }
 
   function leave(event) {
@@ -165,7 +169,7 @@ function scene(view, redraw) {
         grid(view),
         controls(view, redraw),
       ],
-      !view.falls && view.deleting,
+      !view.falls && view.deleting?.element,
       html("div", { class: "controls" }, tools.savingButtons(...kept(view))),
     ),
   ];

@@ -7,6 +7,7 @@
  * more of each word says which patches it needed: they are deleted, and its probability followed.
  */
 
+const DELETION = "deletion"; // in the address, where another head has its number
 const READ =
   "Click a word to keep its map. The deeper a word's tint, the fewer patches it looked at. " +
   "Point at the image, and the tints say how much each word looked there.";
@@ -36,6 +37,7 @@ export function render(element, { items = [] }, tools) {
     at.word = within(Number(word) - 1, wordsOf(items[at.item]).length);
     at.head = within(Number(head) - 1, mapsOf(at.item).heads.length) ?? 0;
     draw();
+    if (head === DELETION) deleting?.start();
   }
 
   /** Look at another caption with the same head, if it has one so numbered. */
@@ -60,13 +62,13 @@ export function render(element, { items = [] }, tools) {
   }
 
   /** What deleting patches did is one head more, and the one that is shown. */
-  function learn(falls) {
+  function learn(falls, byHand) {
     unpacked.set(at.item, withFalls(mapsOf(at.item), falls, tools.deletion));
     at.head = mapsOf(at.item).heads.length - 1;
     at.word ??= wordsOf(items[at.item]).length ? 0 : null;
     write();
     draw();
-    stage.querySelector("select.head")?.focus();
+    if (byHand) stage.querySelector("select.head")?.focus(); // the button that had it is gone
   }
 
   function chooseHead(head) {
@@ -78,7 +80,8 @@ export function render(element, { items = [] }, tools) {
 
   function write() {
     const word = at.word === null ? {} : { word: at.word + 1 };
-    state.write({ item: at.item + 1, ...word, head: at.head + 1 });
+    const head = mapsOf(at.item).signed(at.head) ? DELETION : at.head + 1;
+    state.write({ item: at.item + 1, ...word, head });
   }
 
   function mapsOf(index) {
@@ -345,7 +348,7 @@ function details(view, { chooseHead, redraw, deleting }) {
         references.map((words) => html("li", { dir: "auto" }, words)),
       ),
     ],
-    !maps.falls && deleting,
+    !maps.falls && deleting?.element,
     html("div", { class: "controls" }, tools.savingButtons(...kept(view))),
   );
 }
