@@ -8,12 +8,12 @@
 const SHADE = [0x5b, 0x93, 0xd1]; // on paper light or dark; how deep is how opaque
 
 /**
- * The maps of `n` words that look at `m`.
+ * The maps of `n` words that look at `m`; `fetched(address)` gets a block that is elsewhere.
  *
  * `known(head)` is a map, or null as long as it has not come; `get(head)` is a promise of it, and
  * `small(head)` its thumbnail as {width, height, levels}.
  */
-export function headMaps(packed, n, m) {
+export function headMaps(packed, n, m, fetched) {
   const found = new Map();
   const coming = new Map();
   const count = packed ? countOf(packed, n, m) : 0;
@@ -103,17 +103,9 @@ function bytesOf(base64, start = 0, length = null) {
 /** Rows that end on the diagonal, filled up with zeros. */
 function square(triangle, n) {
   const levels = new Uint8Array(n * n);
-  for (let i = 0, from = 0; i < n; from += i += 1) {
+  for (let i = 0; i < n; i += 1) {
+    const from = (i * (i + 1)) / 2;
     levels.set(triangle.subarray(from, from + i + 1), i * n);
   }
   return levels;
-}
-
-async function fetched(address) {
-  const answer = await fetch(address).catch(() => {
-    throw new Error("The studio does not answer. Is it still running in its terminal?");
-  });
-  if (answer.ok) return new Uint8Array(await answer.arrayBuffer());
-  const { error } = await answer.json().catch(() => ({}));
-  throw new Error(error ?? `The studio answered with ${answer.status}.`);
 }

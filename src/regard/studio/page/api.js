@@ -121,6 +121,15 @@ export const claim = (id, numbers, signal) =>
   ask(`/api/lab/${encodeURIComponent(id)}`, { json: { numbers }, signal });
 
 /**
+ * Part of an answer that is fetched when it is wanted, such as the map of one head.
+ * @returns {Promise<Uint8Array>}
+ */
+export async function bytes(address, signal) {
+  const answer = await send(address, { signal });
+  return new Uint8Array(await answer.arrayBuffer());
+}
+
+/**
  * Ask for JSON. With `json` or `blob` it is a POST.
  * @returns {Promise<*>}
  */

@@ -142,7 +142,8 @@ async function draw(element, sections, signal, live = {}) {
       );
       try {
         const { render } = await import(`regard/views/${view}`);
-        const own = { name, state: stateOf(name, signal), live: i ? {} : live };
+        const fetched = (address) => api.bytes(address, signal); // what the answer did not carry
+        const own = { name, state: stateOf(name, signal), live: i ? {} : live, fetched };
         render(place, data, { ...TOOLS, ...own });
       } catch (error) {
         console.error(error);

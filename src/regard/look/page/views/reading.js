@@ -120,7 +120,7 @@ export function render(element, { items = [] }, tools) {
   }
 
   function mapsOf(index) {
-    if (!known.has(index)) known.set(index, mapsIn(items[index]));
+    if (!known.has(index)) known.set(index, mapsIn(items[index], tools));
     return known.get(index);
   }
 
@@ -153,8 +153,8 @@ export function render(element, { items = [] }, tools) {
 }
 
 /** The maps of a text with the names of its heads. */
-function mapsIn(item) {
-  const maps = headMaps(item.maps, askedOf(item).length, readOf(item).length);
+function mapsIn(item, { fetched }) {
+  const maps = headMaps(item.maps, askedOf(item).length, readOf(item).length, fetched);
   const names = Array.from({ length: maps.count }, (_, i) => item.heads?.[i] ?? `map ${i + 1}`);
   return { ...maps, names };
 }
