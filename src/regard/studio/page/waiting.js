@@ -10,7 +10,7 @@ export async function waiting(tools, place, { signal, patience = 0 }, work) {
   const { html } = tools;
   const stop = new AbortController();
   const bar = html("progress", { "aria-hidden": "true" });
-  const words = html("span", { role: "status" });
+  const words = html("span", { role: "status" }, "asking …");
   const click = () => stop.abort();
   const cancel = html("button", { type: "button", class: "cancel", on: { click } }, "Cancel");
   const box = html("div", { class: "waiting" }, bar, words, cancel);
