@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -454,15 +453,22 @@ def test_a_text_is_looked_at_and_gone_on_with(show, studio):
 
 
 @pytest.fixture
-def sparing(root, monkeypatch) -> Iterator[str]:
-    """A studio that carries no map in its answers."""
-    monkeypatch.setattr(answers, "Kept", partial(Kept, inline=0))
+def kept(monkeypatch) -> Kept:
+    """What a studio keeps whose answers carry no map."""
+    kept = Kept(inline=0)
+    monkeypatch.setattr(answers, "Kept", lambda: kept)
+    return kept
+
+
+@pytest.fixture
+def sparing(root, kept) -> Iterator[str]:
     with served(lambda port: make_app(root, port=port)) as address:
         yield address
 
 
-def test_maps_of_heads_are_fetched_when_they_are_chosen(sparing, show, root):
-    page = show(f"{sparing}#text/lines?text=the%20cat%20sat&reading.head=3&reading.form=matrix")
+def test_maps_of_heads_are_fetched_when_they_are_chosen(sparing, show, root, kept):
+    address = f"{sparing}#text/lines?text=the%20cat%20sat&reading.head=3&reading.form=matrix"
+    page = show(address, expected=["404"])
     page.until("document.querySelector('.whole canvas')?.ariaLabel?.includes('head 2')")
     asked = [url.rpartition("/")[2] for url in page.requests if "/api/maps/" in url]
     assert asked == ["2"] and page.count(".cell") == 5
@@ -477,6 +483,9 @@ def test_maps_of_heads_are_fetched_when_they_are_chosen(sparing, show, root):
     np.testing.assert_allclose(tints, row / row.max(), atol=0.003)
     for choice in ("word=11", "head=5", "form=matrix"):
         page.until(f"location.hash.includes('reading.{choice}')")
+    kept.maps.clear()
+    page.click(".cell[aria-label^='layer 2, head 1']")
+    page.until("document.querySelector('.looks').textContent.includes('no longer kept')")
 
 
 # A fake of the contract, which answers as slowly as a test wants
