@@ -94,7 +94,7 @@ export function matrixFigure({ choose, pass, tools, say }) {
     const image = { x: left, y: top, width: wide, height: high, preserveAspectRatio: "none" };
     const inner = svg(
       "svg",
-      { width: left + wide, height: top + high },
+      { width: left + wide + 1, height: top + high + 1 },
       svg("rect", { ...image, fill: "none", stroke: EDGE }),
       svg("image", { ...image, href: canvas.toDataURL(), "image-rendering": "pixelated" }),
       svg("g", { fill: MUTED }, labels(shown, place)),
