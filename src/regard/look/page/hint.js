@@ -2,10 +2,12 @@
 
 import { html } from "regard/html";
 
+let from = [0, 0]; // how far the page was scrolled when the hint came
 const box = html("div", { class: "hint", role: "status", hidden: true });
 
 export function hint(x, y, words) {
   if (!box.isConnected) document.body.append(box);
+  from = [scrollX, scrollY];
   box.textContent = words;
   box.hidden = false;
   const { width, height } = box.getBoundingClientRect();
@@ -15,8 +17,15 @@ export function hint(x, y, words) {
   box.style.setProperty("transform", `translate(${Math.round(left)}px, ${Math.round(top)}px)`);
 }
 
-/** A finger leaves its hint behind; it goes when the page moves. */
-addEventListener("scroll", unhint, { capture: true, passive: true });
+/**
+ * A finger leaves its hint behind; it goes when the page moves. A page is told a little later that
+ * it was moved: where that was before the hint came, as when a key scrolls to a word, it stays.
+ */
+addEventListener("scroll", moved, { capture: true, passive: true });
+
+function moved({ target }) {
+  if (target !== document || scrollX !== from[0] || scrollY !== from[1]) unhint();
+}
 
 export function unhint() {
   box.hidden = true;
