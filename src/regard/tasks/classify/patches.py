@@ -26,12 +26,13 @@ def falls(trained: Classifier, picture: Picture, tell: Tell) -> Falls:
         return found
 
     with torch.no_grad():
-        share, answer = (each.item() for each in probability(image[None]).max(-1))
+        (shares,) = probability(image[None]).double().cpu().numpy()
+    answer = int(shares.argmax())
     side = trained.facts.size // trained.config.model.patch
     found = patch_falls(
-        lambda images: probability(images)[:, [int(answer)]], image, (side, side), tell=tell
+        lambda images: probability(images)[:, [answer]], image, (side, side), tell=tell
     )
-    return Falls((trained.facts.classes[int(answer)],), torch.tensor([share]).numpy(), found)
+    return Falls((trained.facts.classes[answer],), shares[[answer]], found)
 
 
 def reads(trained: Classifier, picture: Picture, patch: int) -> dict[str, Any]:
