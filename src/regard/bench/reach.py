@@ -49,8 +49,8 @@ class Subject(NamedTuple):
 
 
 SUBJECTS = (
-    Subject("digits-quick", goal=0.97, every=630, epochs=50, limit=60.0, seeds=5),
-    Subject("fashion-mnist-quick", goal=0.88, every=5400, epochs=10, limit=200.0, seeds=2),
+    Subject("digits-quick", goal=0.97, every=630, epochs=50, limit=60.0, seeds=3),
+    Subject("fashion-mnist-quick", goal=0.88, every=5400, epochs=10, limit=180.0, seeds=2),
 )
 
 Contender = Callable[[Learner, Goal], Course]
