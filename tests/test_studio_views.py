@@ -366,15 +366,16 @@ def png(size=(40, 30), colour=128):
     return memory.getvalue()
 
 
-def give(page, event, name, content, kind):
-    """Drop or paste a file."""
+def give(page, event, name, content, kind, zeros=0):
+    """Drop or paste a file; so many zeros, which take long to send, are added in the page."""
     data = base64.b64encode(content).decode()
     field = "dataTransfer" if event == "drop" else "clipboardData"
     maker = "DragEvent" if event == "drop" else "ClipboardEvent"
     page.evaluate(f"""(() => {{
       const bytes = Uint8Array.from(atob("{data}"), (letter) => letter.charCodeAt(0));
       const things = new DataTransfer();
-      things.items.add(new File([bytes], {json.dumps(name)}, {{ type: "{kind}" }}));
+      const parts = [bytes, new Uint8Array({zeros})];
+      things.items.add(new File(parts, {json.dumps(name)}, {{ type: "{kind}" }}));
       const init = {{ {field}: things, bubbles: true, cancelable: true }};
       document.querySelector(".asking").dispatchEvent(new {maker}("{event}", init));
     }})()""")
@@ -784,14 +785,13 @@ def test_a_large_photo_is_made_smaller_and_another_kind_is_converted(address, fa
     fake.input = "image"
     page = show(f"{address}#image/x")
     assert page.count(".sheet") == 0 and page.each(".choice button") == ["Photo", "Its own data"]
-    heavy = png((3000, 1500)) + bytes(20_000_001 - len(png((3000, 1500))))
-    for name, content, kind, size in (
-        ("small.png", png(), "image/png", (40, 30)),
-        ("large.png", heavy, "image/png", (2048, 1024)),
-        ("icon.ico", ico(), "image/x-icon", (16, 16)),
+    for name, content, zeros, kind, size in (
+        ("small.png", png(), 0, "image/png", (40, 30)),
+        ("large.png", png((3000, 1500)), 20_000_000, "image/png", (2048, 1024)),
+        ("icon.ico", ico(), 0, "image/x-icon", (16, 16)),
     ):
         fake.asked.clear()
-        give(page, "drop", name, content, kind)
+        give(page, "drop", name, content, kind, zeros)
         until(lambda: fake.asked)
         assert Image.open(BytesIO(fake.asked[0])).size == size, name
 

@@ -304,8 +304,8 @@ def expectation(recipe: Recipe, departs: Sequence[str]) -> str:
     if not departs:
         return f"recipe {recipe.name}: {figure} is to be expected, {there}"
     return (
-        f"recipe {recipe.name} as it stands: {figure}, {there}; this run has its own "
-        f"{few_names(departs)}"
+        f"recipe {recipe.name} as it stands: {figure}, {there};\n"
+        f"this run has its own {few_names(departs)}"
     )
 
 
