@@ -29,6 +29,7 @@ from regard.look.text_maps import text_maps
 from regard.studio import answers
 from regard.studio.app import make_app, page_shell, page_table
 from regard.studio.kept import Kept
+from studio_clients import visit
 
 pytestmark = pytest.mark.chromium
 
@@ -487,6 +488,12 @@ def test_maps_of_heads_are_fetched_when_they_are_chosen(sparing, show, root, kep
     kept.maps.clear()
     page.click(".cell[aria-label^='layer 2, head 1']")
     page.until("document.querySelector('.looks').textContent.includes('no longer kept')")
+
+
+def test_ten_clients_at_once_are_all_answered(studio):
+    visits = visit(studio, image="digits", text="lines", clients=10, seconds=1.5)
+    assert visits.troubles == []
+    assert sum(map(len, visits.seconds.values())) >= 10
 
 
 # A fake of the contract, which answers as slowly as a test wants
