@@ -131,6 +131,11 @@ class Page:
                 raise TimeoutError(f"after {PATIENCE:.0f} s not so: {expression}; {self.errors}")
             time.sleep(0.02)
 
+    def resize(self, width: int, height: int = 800) -> None:
+        """Give the window another size, and wait until that is drawn."""
+        self.browser.do(self.tab.set_viewport_size, {"width": width, "height": height})
+        self.evaluate("new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+
     def text(self, selector: str = "body") -> str:
         return self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText")
 
