@@ -688,8 +688,8 @@ def studio() -> list[str]:
         "median, and the slowest of twenty. *First paint* is the page without an answer; at the "
         "*first useful paint* words are shaded and the arcs and the small maps of all heads are "
         "there, so it waits for the model. An act is timed to the second frame after it, which is "
-        f"33 ms at the least. The saved page has {saved['size, MB']:g} MB. With the run not loaded yet, "
-        f"the first useful paint took "
+        f"33 ms at the least. The saved page has {saved['size, MB']:g} MB. With the run not loaded "
+        "yet, the first useful paint took "
         f"{live['first useful paint, the run not loaded, s']:.1f} s.",
         table(
             ["", "in the studio", "a saved page"],
