@@ -35,10 +35,11 @@ from starlette.testclient import TestClient
 
 import regard as rg
 from regard.errors import UserError
-from regard.studio import answers
-from regard.studio.answers import Continuation, Wish, routes
+from regard.studio import answers, questions
+from regard.studio.answers import routes
 from regard.studio.kinds import kind_of
 from regard.studio.loaded import AskerGone, Loaded, size_of
+from regard.studio.writing import Continuation, Wish
 from regard.tasks import TASKS
 from regard.tasks.caption import data as scenes
 from regard.tasks.run import Run
@@ -349,9 +350,9 @@ def test_what_is_too_large_is_refused_before_it_is_decoded(client, monkeypatch):
     refused(post(client, "classify", "look", memory.getvalue()), 413, "8,000 × 5,001 pixels")
     bomb = header_of_png(60_000, 60_000)
     refused(post(client, "classify", "look", bomb), 413, "over 40,000,000 pixels")
-    monkeypatch.setattr(answers, "LARGEST", 100)
+    monkeypatch.setattr(questions, "LARGEST", 100)
     refused(post(client, "classify", "look", b"x" * 101), 413, "over 100 bytes")
-    monkeypatch.setattr(answers, "LARGEST_TABLE", 100)
+    monkeypatch.setattr(questions, "LARGEST_TABLE", 100)
     refused(post(client, "language", "look", {"text": "x" * 101}), 413, "over 100 bytes")
 
 

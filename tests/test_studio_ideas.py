@@ -190,11 +190,12 @@ def test_a_body_that_is_no_object_is_refused(client, body):
         assert answer.status_code == 400 and list(answer.json()) == ["error"]
 
 
-def test_numbers_that_json_lacks_are_refused_too(client):
+def test_numbers_that_json_lacks_or_that_are_too_large_are_refused(client):
     headers = {"Content-Type": "application/json"}
-    body = json.dumps({"q": [[math.nan]], "k": [[1.0]], "v": [[math.inf]]})
-    answer = client.post("/api/attend", content=body, headers=headers)
-    assert answer.status_code == 422 and "q holds NaN" in answer.json()["error"]
+    for number, status, words in (("NaN", 400, "not JSON"), ("1e999", 422, "q holds Infinity")):
+        body = f'{{"q": [[{number}]], "k": [[1.0]], "v": [[1.0]]}}'
+        answer = client.post("/api/attend", content=body, headers=headers)
+        assert answer.status_code == status and words in answer.json()["error"]
 
 
 # The lab

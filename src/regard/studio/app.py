@@ -35,6 +35,7 @@ from regard.studio.events import events_of
 from regard.studio.forms import forms
 from regard.studio.listing import Runs, has_report
 from regard.studio.loaded import Loaded
+from regard.studio.questions import table
 from regard.studio.safety import REPORT_POLICY, Guard, page_policy
 from regard.studio.trainings import Trainings
 
@@ -97,7 +98,7 @@ def make_app(
         return answer(await run_in_threadpool(forms))
 
     async def start(request: Request) -> Response:
-        wish = await said(request)
+        wish = await table(request)
         task, recipe, changes = (wish.get(name) for name in ("task", "recipe", "changes"))
         if not (isinstance(task, str) and isinstance(recipe, str)):
             raise HTTPException(422, "task and recipe are missing, or are no words")
@@ -169,17 +170,6 @@ def page_shell(static: Mapping[str, Any]) -> tuple[str, str]:
     digest = base64.b64encode(hashlib.sha256(names.encode()).digest()).decode()
     text = (PAGE / "index.html").read_text(encoding="utf-8")
     return text.replace("{{importmap}}", names), page_policy(f"sha256-{digest}")
-
-
-async def said(request: Request) -> dict[str, Any]:
-    """The table that a request says in JSON."""
-    try:
-        found = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise HTTPException(400, "the body is not JSON") from None
-    if not isinstance(found, dict):
-        raise HTTPException(400, "the body is JSON, but no table")
-    return found
 
 
 def answer(value: Any, status: int = 200) -> Response:

@@ -39,6 +39,7 @@ from regard.lab.claims.softmax_jacobian import jacobian
 from regard.lab.command import Checked, checked
 from regard.lab.worksheet import documents, element, typeset
 from regard.look.document import data_uri, plain
+from regard.studio.questions import table
 
 SIDE = 32  # rows and columns of a matrix
 TOKENS = 64  # of a mask's picture
@@ -62,10 +63,10 @@ def routes() -> list[Route]:
     measuring = asyncio.Lock()
 
     async def attend_to(request: Request) -> Response:
-        return answer(await run_in_threadpool(attended, await asked(request)))
+        return answer(await run_in_threadpool(attended, await table(request)))
 
     async def mask(request: Request) -> Response:
-        return answer(await run_in_threadpool(pictured, await asked(request)))
+        return answer(await run_in_threadpool(pictured, await table(request)))
 
     async def lab(request: Request) -> Response:
         return answer(await run_in_threadpool(listed))
@@ -74,7 +75,7 @@ def routes() -> list[Route]:
         name = request.path_params["id"]
         if name not in CLAIMS:
             raise HTTPException(404, f"there is no claim {name!r}; {nearest(name, CLAIMS)}")
-        given = (await asked(request)).get("numbers", {})
+        given = (await table(request)).get("numbers", {})
         async with measuring:
             return answer(await run_in_threadpool(measured, name, given))
 
@@ -84,17 +85,6 @@ def routes() -> list[Route]:
         Route("/api/lab", lab, methods=["GET"]),
         Route("/api/lab/{id}", claim, methods=["POST"]),
     ]
-
-
-async def asked(request: Request) -> dict[str, Any]:
-    """What the body asks for."""
-    try:
-        found = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise HTTPException(400, "the request is not JSON") from None
-    if not isinstance(found, dict):
-        raise HTTPException(400, "the request is not an object of JSON")
-    return found
 
 
 def answer(values: Any) -> Response:

@@ -116,7 +116,7 @@ export function walk(tokens, spans, { choose, pass, chosen }) {
 }
 
 /** The word above (−1) or below (1) in the text as it is wrapped; the same one at the edge. */
-function beyond(spans, from, step) {
+export function beyond(spans, from, step) {
   const boxOf = (span) => [...span.getClientRects()].reduce((a, b) => (b.width > a.width ? b : a));
   const middle = ({ left, right }) => (left + right) / 2;
   const here = boxOf(spans[from]);

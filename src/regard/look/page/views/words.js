@@ -6,6 +6,8 @@
  * Colour is never alone: what speaks for is underlined, what speaks against is so in dots.
  */
 
+import { beyond } from "regard/tokens";
+
 const STRONGEST = 6; // words listed beside the text
 const PATIENCE = 150; // ms before the address follows: browsers refuse hundreds of changes a second
 
@@ -219,23 +221,6 @@ function textOf(spans, { item, at, tools }, { choose, pass, tell }) {
 /** The space before a word of a paragraph; its first has none. */
 function before(words, start, i) {
   return i ? /^\s*/.exec(words[start + i])[0] : "";
-}
-
-/** The word above (−1) or below (1) in the text as it is wrapped; the same one at the edge. */
-function beyond(spans, from, step) {
-  const boxOf = (span) => span.getClientRects()[0];
-  const middle = ({ left, right }) => (left + right) / 2;
-  const here = boxOf(spans[from]);
-  const apart = (a, b) => Math.abs(a.top - b.top) > here.height / 2;
-  let best = { place: from, far: Infinity, box: null };
-  for (let i = from + step; spans[i]; i += step) {
-    const box = boxOf(spans[i]);
-    if (!apart(box, here)) continue;
-    if (best.box && apart(box, best.box)) break; // a line further
-    const far = Math.abs(middle(box) - middle(here));
-    if (far < best.far) best = { place: i, far, box };
-  }
-  return best.place;
 }
 
 /** All that changes with the method: the words' colours, their scale, and the strongest. */
