@@ -37,6 +37,9 @@ def test_a_file_for_several_seeds_has_mean_spread_and_hardware(runs, tmp_path, c
     assert kept["mean"] == pytest.approx(sum(values) / 2)
     assert kept["deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
     assert [run["seed"] for run in kept["runs"]] == [0, 1]
+    for entry, run in zip(kept["runs"], runs, strict=True):
+        course = [[line["seconds"], line["validation.accuracy"]] for line in run.metrics]
+        assert entry["course"] == [[seconds, round(right, 4)] for seconds, right in course]
     assert kept["data"] == "digits" and kept["parts"] == [1259, 179, 359]
     assert {"device", "torch", "commit", "command", "parameters"} <= set(kept)
 

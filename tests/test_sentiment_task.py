@@ -538,6 +538,20 @@ def test_windows_share_the_weight_of_their_text(tmp_path):
     assert data.train.counts.tolist() == [4] + [1] * 40
 
 
+def test_longer_texts_count_as_their_tokens_to_a_power(table):
+    config = configured(table)
+    data = read(config)
+    tokens = data.train.rows.lengths
+    assert len(set(tokens)) > 1 and data.train.counts.max() == 1
+    for power in (0.0, 0.5, 1.0):
+        weights = TextBatches(replace(config, lengths=power), data, CPU).weights.numpy()
+        by_hand = tokens**power / (tokens**power).mean()
+        np.testing.assert_allclose(weights, by_hand, rtol=1e-6)
+    for wrong in (-1.0, math.nan, math.inf):
+        with pytest.raises(UserError, match="lengths"):
+            configured(table, lengths=wrong)
+
+
 # Learning
 
 
@@ -910,7 +924,7 @@ def test_texts_of_one_word_have_a_report_too(tmp_path):
         ({"labels": -1}, "labels=-1"),
         ({"forget": 1.0}, "forget=1.0"),
         ({"smoothing": -0.1}, "smoothing=-0.1"),
-        ({"agree": -1.0}, "agree=-1.0: it cannot be negative"),
+        ({"agree": -1.0}, "agree=-1.0: finite, and at least 0"),
         ({"untrained": True}, "untrained=True takes the sizes of a start, and start is 'scratch'"),
     ],
     ids=str,

@@ -62,6 +62,7 @@ def recorded(runs: Sequence[Run], judged: Sequence[Judged], split: str) -> dict[
                 "seconds": run.metrics[-1]["seconds"],
                 "waited": run.metrics[-1]["waited"],
                 "last": {key: run.metrics[-1][key] for key in run.metrics[-1] if "." in key},
+                "course": course(run),
                 "figures": {
                     name: value
                     for name, value in figures.to_values().items()
@@ -71,6 +72,15 @@ def recorded(runs: Sequence[Run], judged: Sequence[Judged], split: str) -> dict[
             for run, figures in zip(runs, judged, strict=True)
         ],
     }
+
+
+def course(run: Run) -> list[list[float]]:
+    """After each epoch, seconds since the first batch and the deciding figure."""
+    return [
+        [line["seconds"], round(line[name], 4)]
+        for line in run.metrics
+        for name in [key for key in line if "." in key][:1]
+    ]
 
 
 def command_of(run: Run) -> str:

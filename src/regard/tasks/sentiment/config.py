@@ -36,6 +36,8 @@ class SentimentConfig:
     """Tokens that a window shares with the next."""
     balance: bool = False
     """Whether all classes weigh the same, however many texts each has."""
+    lengths: float = 0.0
+    """How much more longer texts count: each as its tokens to this power; 0: all the same."""
     forget: float = 0.0
     """Share of tokens that are hidden from the model in training, other ones each time."""
     agree: float = 0.0
@@ -67,8 +69,9 @@ class SentimentConfig:
             )
         if self.labels < 0:
             raise ValueError(f"labels={self.labels}: it cannot be negative")
-        if not self.agree >= 0:
-            raise ValueError(f"agree={self.agree}: it cannot be negative")
+        for name in ("agree", "lengths"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}={getattr(self, name)}: finite, and at least 0")
         for name in ("forget", "smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: a share lies in 0 ≤ … < 1")

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32, Float64, Int64
 from torch import Tensor
 
 from regard.config import change
@@ -281,7 +281,7 @@ class TextBatches:
         of_class = np.array(
             data.texts.weights("train") if config.balance else [1.0] * len(facts.classes)
         )
-        weights = of_class[part.labels] / part.counts
+        weights = of_class[part.labels] * by_length(part, config.lengths) / part.counts
         self.labels = torch.from_numpy(part.labels[part.owner]).to(home)
         self.weights = torch.from_numpy(weights[part.owner].astype(np.float32)).to(home)
 
@@ -304,6 +304,13 @@ class TextBatches:
                     for each in (self.labels, self.weights)
                 )
                 yield TextBatch(*self.pick(rows, width), labels, weights, seeds[at])
+
+
+def by_length(part: Windowed, power: float) -> Float64[np.ndarray, "texts"]:
+    """What each text counts as: its tokens to a power, over their mean."""
+    tokens = np.bincount(part.owner, part.rows.lengths, minlength=len(part.labels))
+    counted = tokens**power
+    return counted / counted.mean()
 
 
 def fits(rows: Rows, device: torch.device) -> bool:
