@@ -433,6 +433,23 @@ def test_a_query_that_may_read_nothing_reads_zeros_with_finite_gradients(way, be
         assert_near(sums[..., [1, 3, 4]], torch.ones(2, 4, 3), 1e-12)
 
 
+@pytest.mark.parametrize("beta", [0, None, INF], ids="beta={}".format)
+@pytest.mark.parametrize("biased", [False, True], ids=["no bias", "bias"])
+@pytest.mark.parametrize("masked", [False, True], ids=["no mask", "mask"])
+def test_without_gradients_the_same_bits_are_read(masked, biased, beta):
+    q, k, v = (torch.randn(2, 3, 5, 4) for _ in "qkv")
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+    mask[2] = False
+    bias = torch.randn(3, 5, 5) if biased else None
+    said = {"mask": mask if masked else None, "bias": bias, "beta": beta}
+    before = [x.clone() for x in (q, k, v, mask)]
+    quick = attend(q, k, v, **said)
+    slow = attend(*(x.clone().requires_grad_() for x in (q, k, v)), **said)
+    assert quick.read.equal(slow.read) and quick.weights.equal(slow.weights)
+    assert all(x.equal(was) for x, was in zip((q, k, v, mask), before, strict=True))
+    assert bool(quick.weights[:, :, 2].any()) is not masked
+
+
 @pytest.mark.parametrize("attention", [attend, attend_fused])
 def test_with_no_keys_at_all_every_query_reads_zeros(attention):
     inputs = draw((2,), (2,), 3, 0, 4, 5)

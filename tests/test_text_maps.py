@@ -8,7 +8,13 @@ import pytest
 import torch
 
 from regard.attention import attend
-from regard.look.text_maps import alignment_maps, bert_maps, reading_item, text_maps
+from regard.look.text_maps import (
+    alignment_maps,
+    bert_maps,
+    reading_item,
+    text_layers,
+    text_maps,
+)
 from regard.model.bert import Bert
 from regard.model.config import BertConfig, GPTConfig, Seq2SeqConfig
 from regard.model.gpt import GPT
@@ -249,6 +255,16 @@ def test_what_lies_beyond_the_diagonal_of_causal_maps_is_left_out():
     small = item["maps"].small
     assert small.shape == (5, 20, 20), "two by two, so that they are at most 32"
     assert (small.max(2) == 255).all() and not np.triu(small[1], 1).any()
+
+
+def test_layers_that_come_one_by_one_make_the_same_item():
+    model, words = writer(), text(1, 7)
+    tokens = list("abcabca")
+    whole = reading_item("", tokens, None, text_maps(model, words)[0].numpy())
+    layers = (layer[0].numpy() for layer in text_layers(model, words))
+    item = reading_item("", tokens, None, layers, causal=True)
+    assert item.pop("maps").to_values() == whole.pop("maps").to_values()
+    assert item == whole
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.1])

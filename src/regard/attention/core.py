@@ -104,16 +104,20 @@ def _plain(call: Call) -> Attended:
         scores = torch.einsum("...nd,...md->...nm", q.to(wide) * call.beta, k.to(wide))
     if bias is not None:
         scores = scores + bias.to(wide)
+    # Scores are ours alone, and may be written over where no gradient will ask for them.
+    fill = Tensor.masked_fill if scores.requires_grad else Tensor.masked_fill_
     if allowed is not None:
-        scores = scores.masked_fill(~allowed, -torch.inf)
+        scores = fill(scores, ~allowed, -torch.inf)
 
-    if allowed is None and bias is None:
+    if (allowed is None and bias is None) or not scores.shape[-1]:
         weights = scores.softmax(-1)
     else:
         # A row of −∞ alone is 0/0. It gets a finite softmax first and zeros after, so that
         # no NaN ever exists for a gradient to meet.
-        blind = torch.isneginf(scores).all(-1, keepdim=True)
-        weights = scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
+        blind = torch.isneginf(scores.detach().amax(-1, keepdim=True))
+        if scores.requires_grad:
+            scores = scores.masked_fill(blind, 0.0)
+        weights = fill(scores.softmax(-1), blind, 0.0)
     read = torch.einsum("...nm,...me->...ne", weights, v.to(wide))
     return Attended(read.to(v.dtype), weights.to(v.dtype))
 

@@ -51,6 +51,8 @@ class Seen:
                 f"the map {tuple(call.q.shape[:-1])} × {call.k.shape[-2]} of {self.name} has "
                 f"{size:,} entries, more than {LARGEST_MAP:,}: ask for fewer rows or heads"
             )
+        if not isinstance(call, ChannelCall):  # whose values are read across
+            call = replace(call, v=call.v[..., :0])  # nobody asks what is read, so nothing is
         with torch.no_grad():
             return self.plain(call).weights
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,14 +59,22 @@ class HeadMaps:
 
 def head_maps(maps: Iterable[Float[np.ndarray, "n m"]], *, causal: bool) -> HeadMaps:
     """Pack maps of shares; with `causal`, what lies beyond their diagonals is left out."""
-    blocks, small, shape = [], [], (0, 0)
+    blocks, small = [], []
+    shape, kept = (0, 0), np.zeros((0, 0), bool)
     for each in maps:
-        shape = each.shape
+        if each.shape != shape:
+            shape, kept = each.shape, np.tri(*each.shape, dtype=bool)
         scales, levels = levelled(each)
-        kept = levels[np.tri(*shape, dtype=bool)] if causal else levels
-        blocks.append(scales.astype("<f4").tobytes() + kept.tobytes())
+        rows = levels[kept] if causal else levels
+        blocks.append(scales.astype("<f4").tobytes() + rows.tobytes())
         small.append(thumbnail(levels))
     return HeadMaps(*shape, causal, tuple(blocks), np.stack(small))
+
+
+def joined(parts: Sequence[HeadMaps]) -> HeadMaps:
+    """Maps of the same text, those of the first part first."""
+    blocks = tuple(block for part in parts for block in part.blocks)
+    return replace(parts[0], blocks=blocks, small=np.concatenate([part.small for part in parts]))
 
 
 def levelled(

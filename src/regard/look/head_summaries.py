@@ -42,6 +42,7 @@ class Yardstick:
         self.apart = np.abs(along - column).astype(np.float32)
         self.choices = np.arange(1, n + 1) if causal else np.full(n, m)
         self.again = None if tokens is None else continuations(tokens)
+        self.recurs = np.zeros(n, bool) if self.again is None else self.again.any(1)
 
     def __call__(self, weights: Float[np.ndarray, "n m"]) -> HeadSummary:
         rows = (self.choices > 1) & (weights.sum(1) > 0)
@@ -64,7 +65,7 @@ class Yardstick:
         if self.again is None:
             return None
         found = np.einsum("nm,nm->n", weights, self.again)
-        return mean(found, rows & self.again.any(1))
+        return mean(found, rows & self.recurs)
 
 
 def continuations(tokens: Sequence[str]) -> Float[np.ndarray, "n n"]:

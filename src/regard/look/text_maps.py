@@ -9,9 +9,9 @@ the word after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,11 +20,13 @@ from torch import Tensor
 
 from regard.attention import Positions, watch
 from regard.evaluate.generate import check_still
-from regard.look.head_maps import head_maps
-from regard.look.head_summaries import Yardstick
+from regard.look.head_maps import HeadMaps, head_maps, joined
+from regard.look.head_summaries import HeadSummary, Yardstick
 from regard.model.bert import Bert
 from regard.model.gpt import GPT
 from regard.model.seq2seq import Sentences, Seq2Seq
+
+T = TypeVar("T")
 
 
 def text_maps(
@@ -35,10 +37,17 @@ def text_maps(
     Rows look, columns are looked at. Padding, at position −1, neither looks nor is looked at: its
     rows and columns are zeros, and every other row sums to 1.
     """
+    return torch.stack(list(text_layers(model, words, positions=positions)), 1)
+
+
+def text_layers(
+    model: GPT, words: Int[Tensor, "b n"], *, positions: Positions | None = None
+) -> Iterator[Float[Tensor, "b heads n n"]]:
+    """The same a layer at a time: all maps of a long text together are large."""
     check_still(model)
     with torch.no_grad(), watch(model, "decoder.*.attention") as seen:
         model(words, positions=positions)
-        return torch.stack([layer.weights() for layer in seen.values()], 1)
+    return (layer.weights() for layer in seen.values())
 
 
 def bert_maps(
@@ -82,39 +91,61 @@ def reading_item(
     name: str,
     asked: Sequence[str],
     read: Sequence[str] | None,
-    maps: Float[np.ndarray, "layers heads n m"],
+    maps: Iterable[Float[np.ndarray, "heads n m"]],
     *,
+    causal: bool | None = None,
     note: str = "",
 ) -> dict[str, Any]:
     """One text for the page's view "reading": the mean of all heads first, then each head.
 
     `asked` are the words that look, each with the space before it if there is one, so that they
-    make the text when joined; `read` those looked at, or None where they are the same text.
+    make the text when joined; `read` those looked at, or None where they are the same text. Maps
+    are taken a layer at a time where it is known whether they are `causal`, which is to say zero
+    beyond the diagonal; where it is not, all of them are looked through first.
     """
-    layers, heads, n, m = maps.shape
-    among = len(asked) if read is None else len(read)
-    if (n, m) != (len(asked), among) or not layers * heads:
-        raise ValueError(
-            f"{len(asked)} words that look at {among} have maps of shape {maps.shape}, "
-            "not (layers, heads, words that look, words looked at)"
-        )
-    each = list(maps.reshape(layers * heads, n, m))
-    names = [f"layer {i // heads + 1}, head {i % heads + 1}" for i in range(layers * heads)]
-    if len(each) > 1:
-        each.insert(0, maps.mean((0, 1)))
-        names.insert(0, "mean of all")
-    causal = read is None and not np.triu(each[0], 1).any()  # a mean of zeros is of nothing else
+    n, m = len(asked), len(asked if read is None else read)
+    if causal is None:
+        maps = list(maps)
+        causal = read is None and not any(np.triu(layer, 1).any() for layer in maps)
     measure = Yardstick(asked if read is None else None, n, m, causal=causal)
-    with ThreadPoolExecutor(1) as beside:  # numpy works without the interpreter: two cores help
-        packing = beside.submit(head_maps, each, causal=causal)
-        summaries = [measure(head) for head in each]
+    packs: list[HeadMaps] = []
+    summaries: list[HeadSummary] = []
+    total: Any = 0
+    for layer in ahead(maps):
+        if layer.shape[1:] != (n, m):
+            raise ValueError(
+                f"{n} words that look at {m} have maps of shape {layer.shape}, "
+                "not (heads, words that look, words looked at)"
+            )
+        packs.append(head_maps(layer, causal=causal))
+        summaries += map(measure, layer)
+        total = total + layer.sum(0)
+    if not summaries:
+        raise ValueError(f"{n} words that look at {m} have maps of shape {(0, n, m)}, of no head")
+    layers, heads = len(packs), len(summaries) // len(packs)
+    names = [f"layer {i + 1}, head {j + 1}" for i in range(layers) for j in range(heads)]
+    if len(names) > 1:
+        mean = total / len(names)
+        packs.insert(0, head_maps(mean[None], causal=causal))
+        summaries.insert(0, measure(mean))
+        names.insert(0, "mean of all")
     return {
         "name": name,
         "asked": list(asked),
         "read": None if read is None else list(read),
         "grid": [layers, heads],
         "heads": names,
-        "maps": packing.result(),
+        "maps": joined(packs),
         "summaries": summaries,
         "note": note,
     }
+
+
+def ahead(items: Iterable[T]) -> Iterator[T]:
+    """The same, each made in a thread while the one before it is at work: two cores help."""
+    made = iter(items)
+    with ThreadPoolExecutor(1) as beside:
+        coming = beside.submit(next, made, None)
+        while (item := coming.result()) is not None:
+            coming = beside.submit(next, made, None)
+            yield item

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from regard.errors import UserError
 from regard.look.document import Document, Section
 from regard.look.text_figure import text_figure
-from regard.look.text_maps import reading_item, text_maps
+from regard.look.text_maps import reading_item, text_layers
 from regard.model.gpt import GPT
 from regard.tasks.language.answers import Prompt, predict, window, windows_in
 from regard.tasks.language.data import LanguageData, part_of
@@ -98,29 +98,29 @@ def look(trained: Speaker, prompts: Sequence[Prompt], data: Callable[[], Languag
 
     def draw(path: Path) -> None:
         expect_one(path, len(prompts), "text")
-        shown, maps = mapped(trained, prompts[0])
-        text_figure(shown, None, maps, path, caption=prompts[0].name)
+        shown, layers = mapped(trained, prompts[0])
+        text_figure(shown, None, np.stack(list(layers)), path, caption=prompts[0].name)
 
     return Looked(document, draw)
 
 
 def mapped(
     trained: Speaker, prompt: Prompt, most: int = SHOWN
-) -> tuple[list[str], Float[np.ndarray, "layers heads n n"]]:
-    """The first tokens of a prompt as people read them, and what each read."""
+) -> tuple[list[str], Iterator[Float[np.ndarray, "heads n n"]]]:
+    """The first tokens of a prompt as people read them, and what each read, layer by layer."""
     model, words = trained.model, trained.facts.words
     assert isinstance(model, GPT)
     tokens = list(prompt.tokens)[: min(most, trained.config.model.length)]
     if not tokens:
         raise UserError(f"{prompt.name} has no token to look at")
-    with torch.no_grad():
-        maps = text_maps(model, torch.tensor([tokens], device=trained.device))[0]
-    return [words.decode([token]) or words.entry(token) for token in tokens], maps.cpu().numpy()
+    layers = text_layers(model, torch.tensor([tokens], device=trained.device))
+    shown = [words.decode([token]) or words.entry(token) for token in tokens]
+    return shown, (layer[0].cpu().numpy() for layer in layers)
 
 
 def reading(trained: Speaker, prompt: Prompt, most: int = SHOWN) -> dict[str, Any]:
     """What the view named reading shows of a text."""
-    shown, maps = mapped(trained, prompt, most)
+    shown, layers = mapped(trained, prompt, most)
     whole = len(prompt.tokens)
     note = f"The first {len(shown)} of {whole:,} tokens." if whole > len(shown) else ""
-    return reading_item(prompt.name, shown, None, maps, note=note)
+    return reading_item(prompt.name, shown, None, layers, causal=True, note=note)
