@@ -582,7 +582,7 @@ def test_parameters_that_are_not_what_they_should_be_are_an_error(run, monkeypat
         ("vit --vary batch=x", "batch=x is no whole number"),
         ("vit --vary width=x", "width = 'x' is not a whole number"),
         ("vit --recipe nothing", "no recipe 'nothing' for a vit; there are cifar10"),
-        ("davit --recipe nothing", "for a davit; there are cifar10-davit, digits-davit"),
+        ("davit --recipe nothing", "for a davit; there are cifar10-davit"),
         ("bert --recipe nothing", "no recipe 'nothing', nor any for bert: recipes train capt"),
         (
             "attention --recipe cifar10-small",

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 SIZES = ("batch", "tokens", "context")
 MOST = 1000  # rows of a what-if table
-HEAVY = 1 << 37  # multiply-adds above which nothing is run, only built
-ROOM = 1 << 32  # bytes of activations above which nothing is run either
+# Multiply-adds and bytes of activations above which a model is built but not run, by device.
+MOST_RUN = {"cpu": (1 << 37, 1 << 32), "cuda": (1 << 44, 1 << 35)}
 HUGE = 2_000_000_000  # parameters above which nothing is built, and there is the closed form alone
 LONG = 5_000  # operations, all layers counted, above which it is so too: each takes time to build
 
@@ -208,8 +208,9 @@ def expect_trainable(config: Any, sizes: Sizes, check: bool) -> None:
 def count_one(config: Any, sizes: Sizes, device: str = "cpu", *, run: bool = True) -> Counted:
     """The closed form of a whole pass, and the real thing beside it if it is not too large."""
     listed = closed_form(config, replace(sizes, cached=False))
-    light = total(listed, "multiply_adds") + total(listed, "skipped") <= HEAVY
-    runs = run and light and held_bytes(listed) <= ROOM
+    heavy, room = MOST_RUN.get(device.partition(":")[0], MOST_RUN["cpu"])
+    light = total(listed, "multiply_adds") + total(listed, "skipped") <= heavy
+    runs = run and light and held_bytes(listed) <= room
     with contradictions_told():
         from regard.count.closed import cache_numbers
 

@@ -133,13 +133,18 @@ def told_estimate(guess: Estimate, steps: int) -> list[str]:
         f"here           {guess.peak.multiply_adds / 1e9:,.1f} G multiply-adds and "
         f"{guess.peak.bytes / 1e9:,.1f} GB a second at best",
         f"one step       {1e3 * guess.seconds:,.1f} ms, {guess.at_peak / guess.seconds:.0%} of the "
-        f"peak; one layer each: {layers}; all else {1e3 * guess.around:.1f} ms",
+        f"peak; each layer: {layers}; all else {1e3 * guess.around:.1f} ms",
         f"{steps:,} steps    {duration(steps * guess.seconds)}, {in_bytes(guess.bytes)} of memory",
     ]
     if guess.real is not None:
         lines.append(
             f"really         {1e3 * guess.real:,.1f} ms a step: the estimate is off by "
             f"{guess.seconds / guess.real - 1:+.0%}"
+        )
+    if guess.real_bytes is not None:
+        lines.append(
+            f"               {in_bytes(guess.real_bytes)} of memory: the estimate is off by "
+            f"{guess.bytes / guess.real_bytes - 1:+.0%}"
         )
     return lines
 

@@ -1,8 +1,9 @@
 """How long a step of training takes on this machine, and how much memory, before it is made.
 
 A machine has a peak: so many multiply-adds a second, so many bytes. No model reaches it, since
-small products, exponentials and the calls themselves take time of their own. So one layer of each
-kind is timed at its real size, for a moment, and as many are added up as the model has.
+small products, exponentials and the calls themselves take time of their own. So the model is timed
+for a moment with one layer of each kind and with a few more, at its real sizes, and as many are
+added up as it has.
 """
 
 from __future__ import annotations
@@ -10,19 +11,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from regard.count.built import built, inputs, loss_of
 from regard.count.closed import costs
 from regard.count.cost import NUMBER, Sizes, total, training_peak
 from regard.count.measured import moved_to
-from regard.model.block import Block
-from regard.model.davit import AroundBlock
 from regard.train.config import TrainConfig
 from regard.train.device import has_bfloat16
 from regard.train.optimiser import make_optimiser
@@ -30,6 +27,7 @@ from regard.train.step import Step
 
 MOMENT = 0.3  # seconds that each thing is timed for
 LEAST = 7  # times at least
+MORE = 2  # layers of a kind that are added to see what one adds: with one, chance would show more
 BACKWARD = 2  # products on the way back for each on the way forth: by its weights, by its inputs
 
 
@@ -55,48 +53,87 @@ class Estimate:
     at_peak: float
     """Seconds if all of it ran at the machine's peak: forward and backward products, memory."""
     bytes: int
+    """The most that is held: from the allocator of a GPU, or in closed form."""
     layers: dict[str, float]
-    """Seconds of one layer of each kind, there and back, with its share of the optimiser."""
+    """Seconds that one layer of each kind adds, there and back and in the optimiser."""
     around: float
     """Seconds of everything else."""
     peak: Peak
     real: float | None = None
     """Seconds of a real step of the whole model, if it was made too."""
+    real_bytes: int | None = None
+    """The most memory that it held, where the device counts that."""
 
 
 def estimate(
     config: Any, sizes: Sizes, device: str | torch.device = "cpu", *, check: bool = False
 ) -> Estimate:
-    """Time one layer of each kind, and the model with one of each; add up what it has more.
+    """Time the model with one layer of each kind, and with a few more of each; the rest is a sum.
 
-    `check` makes real steps as well, in turns with them, to hold the estimate against.
+    What a layer adds is taken from the difference, for alone it would pay what a step costs
+    anyway, which on a GPU is more than a small layer. `check` makes real steps as well, in turns
+    with them, to hold the estimate against.
     """
     device = torch.device(device)
     listed = costs(config, sizes)
     machine = measured_peak(device)
-    thin = thinned(config)
-    model = built(thin, sizes).to(device).train()
-    given = tree_map(lambda x: moved_to(x, device), inputs(thin, sizes))
-    steps = {"": step_of(model, lambda module: loss_of(thin, module(*given)))}
+    wanted = depths(config)
+    one = dict.fromkeys(wanted, 1)
+    deep = [name for name, depth in wanted.items() if depth > 1]
+    models = {"": one, **{name: one | {name: 1 + MORE} for name in deep}}
     if check:
-        whole = built(config, sizes).to(device).train()
-        steps["real"] = step_of(whole, lambda module: loss_of(config, module(*given)))
-    for path, (block, args, options) in inputs_of_blocks(model, given).items():
-        steps[path] = step_of(block, partial(backed, args=args, options=options))
-    layers = fastest(steps, device)
-    shallow, real = layers.pop(""), layers.pop("real", None)
-    more = sum((depth_of(config, path) - 1) * seconds for path, seconds in layers.items())
+        models["real"] = wanted
+    steps, held = {}, {}
+    for name, deeper in models.items():
+        before = allocated(device)
+        steps[name] = step_on(with_depths(config, deeper), sizes, device)
+        held[name] = peak_of(steps[name], device) - before
+    took = fastest(steps, device)
+    time, memory = added_up(took, wanted), added_up(held, wanted)
     products = (1 + BACKWARD) * total(listed, "multiply_adds")
     moved = (1 + BACKWARD) * total(listed, "moved") * NUMBER
+    gpu = device.type == "cuda"
     return Estimate(
-        shallow + more,
+        time.all,
         machine.seconds(products, moved),
-        training_peak(listed) * NUMBER,
-        layers,
-        max(0.0, shallow - sum(layers.values())),
+        round(memory.all) if gpu else training_peak(listed) * NUMBER,
+        time.layers,
+        time.around,
         machine,
-        real,
+        took.get("real"),
+        held.get("real") if gpu else None,
     )
+
+
+class Sum(NamedTuple):
+    """What a model takes: altogether, one layer of each kind, and all else."""
+
+    all: float
+    layers: dict[str, float]
+    around: float
+
+
+def added_up(found: Mapping[str, float], wanted: Mapping[str, int]) -> Sum:
+    """From what models with one layer of each kind, and with a few more, take."""
+    shallow = found[""]
+    layers = {name: max(0.0, found[name] - shallow) / MORE for name in wanted if name in found}
+    more = sum((wanted[name] - 1) * each for name, each in layers.items())
+    return Sum(shallow + more, layers, max(0.0, shallow - sum(layers.values())))
+
+
+def allocated(device: torch.device) -> int:
+    """Bytes in use on a GPU; a CPU has no such count."""
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+
+
+def peak_of(step: Callable[[], Any], device: torch.device) -> int:
+    """The most bytes in use in a step on a GPU, once the optimiser has its own."""
+    if device.type != "cuda":
+        return 0
+    step()
+    torch.cuda.reset_peak_memory_stats(device)
+    step()
+    return torch.cuda.max_memory_allocated(device)
 
 
 def measured_peak(device: torch.device) -> Peak:
@@ -111,11 +148,15 @@ def measured_peak(device: torch.device) -> Peak:
     return Peak(side**3 / took["product"], 2 * source.nbytes / took["copy"])
 
 
-def step_of(module: nn.Module, loss: Callable[[nn.Module], Tensor]) -> Callable[[], Any]:
+def step_on(config: Any, sizes: Sizes, device: torch.device) -> Callable[[], Any]:
     """A step as training makes it: forward, backward, clipping, AdamW."""
-    config = TrainConfig()
-    optimiser = make_optimiser(module, config.optimiser)
-    step = Step(module, lambda model, _: (loss(model), 1), optimiser, None, config)
+    module = built(config, sizes).to(device).train()
+    given = tree_map(lambda x: moved_to(x, device), inputs(config, sizes))
+    train = TrainConfig()
+    optimiser = make_optimiser(module, train.optimiser)
+    step = Step(
+        module, lambda model, _: (loss_of(config, model(*given)), 1), optimiser, None, train
+    )
     return lambda: step([None], 1e-6)
 
 
@@ -144,65 +185,38 @@ def fastest(actions: Mapping[str, Callable[[], Any]], device: torch.device) -> d
     return {name: min(seconds[2:]) for name, seconds in taken.items()}
 
 
-def backed(block: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> Tensor:
-    """A block's output as something to go back from, to its inputs as well."""
-    out: Tensor = block(*args, **options)
-    return out.sum()
-
-
-Seen = dict[str, tuple[nn.Module, tuple[Any, ...], dict[str, Any]]]
-
-
-def inputs_of_blocks(model: nn.Module, given: tuple[Any, ...]) -> Seen:
-    """Every block of a model with what it is given, by its name."""
-    seen: Seen = {}
-    hooks = []
-    for name, module in model.named_modules():
-        if isinstance(module, (Block, AroundBlock)):
-
-            def note(
-                block: nn.Module, args: Any, options: dict[str, Any], name: str = name
-            ) -> None:
-                seen[name] = (block, tree_map(fresh, args), tree_map(fresh, options))
-
-            hooks.append(module.register_forward_pre_hook(note, with_kwargs=True))
-    try:
-        model(*given)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return seen
-
-
-def fresh(x: Any) -> Any:
-    """The same numbers, from which gradients go no further."""
-    if isinstance(x, Tensor) and x.is_floating_point():
-        return x.detach().clone().requires_grad_()
-    return x
+def depths(config: Any) -> dict[str, int]:
+    """How many layers of each kind a model has, by the field that says so."""
+    known = {field.name for field in fields(config)}
+    found: dict[str, int] = {}
+    if "encoder" in known:
+        found |= {f"encoder.{name}": depth for name, depth in depths(config.encoder).items()}
+    if "reading_layers" in known:
+        found["reading_layers"] = config.reading.layers
+    if "layers" in known:
+        found["layers"] = config.layers
+    if "depths" in known:
+        found |= {f"depths.{stage}": depth for stage, depth in enumerate(config.depths)}
+    return found
 
 
 def thinned(config: Any) -> Any:
     """The same with one layer of each kind."""
-    known = {field.name for field in fields(config)}
+    return with_depths(config, dict.fromkeys(depths(config), 1))
+
+
+def with_depths(config: Any, wanted: Mapping[str, int]) -> Any:
+    """The same with other numbers of layers, said as `depths` says them."""
     changes: dict[str, Any] = {}
-    if "layers" in known:
-        changes["layers"] = 1
-    if "reading_layers" in known:
-        changes["reading_layers"] = 1
-    if "depths" in known:
-        changes["depths"] = (1,) * len(config.depths)
-    if "encoder" in known:
-        changes["encoder"] = thinned(config.encoder)
+    inner = {}
+    for name, depth in wanted.items():
+        match name.split("."):
+            case ["encoder", *path]:
+                inner[".".join(path)] = depth
+            case ["depths", _]:
+                changes["depths"] = (*changes.get("depths", ()), depth)
+            case _:
+                changes[name] = depth
+    if inner:
+        changes["encoder"] = with_depths(config.encoder, inner)
     return replace(config, **changes)
-
-
-def depth_of(config: Any, path: str) -> int:
-    """How many layers of the kind that has this name in the thin model there are."""
-    match path.split("."):
-        case ["stages", stage, *_]:
-            return int(config.depths[int(stage)])
-        case ["encoder", "blocks", *_]:
-            return int(config.encoder.layers)
-        case ["encoder", *_]:
-            return int(config.reading.layers)
-    return int(config.layers)
