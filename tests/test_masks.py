@@ -632,3 +632,11 @@ def test_a_range_with_steps_or_from_before_the_start_is_refused(wrong):
     with pytest.raises(ValueError, match="is not a contiguous range from 0 upwards"):
         causal(wrong, range(4))
     assert causal(range(5, 3), range(4)).shape == (0, 4)
+
+
+@given(masks(), st.integers(0, 3000))
+@examples(40)
+def test_positions_of_32_bits_are_read_as_those_of_64(mask: Mask, first: int) -> None:
+    """Kernels on a GPU count in 32 bits."""
+    q, k = torch.arange(first, first + 40)[:, None], torch.arange(3040)
+    assert torch.equal(mask.reads(q.int(), k.int()), mask.reads(q, k))

@@ -221,6 +221,8 @@ class RandomKeys(Named):
         gives every set of `count` keys the same chance. The dice are a hash of (seed, query, j),
         so that a row does not depend on which other rows are asked for.
         """
+        if isinstance(q, Tensor):
+            q = q.long()  # a kernel counts in 32 bits, in which products of the hash overflow
         keys: list[Any] = []
         for j in range(self.among - self.count, self.among):
             key = _hash(_hash(q ^ (self.seed * 0x9E3779B1 & 0xFFFFFFFF)) + j) % (j + 1)
