@@ -78,7 +78,8 @@ def continuations(tokens: Sequence[str]) -> Float[np.ndarray, "n n"]:
 
 def entropy(weights: Float[np.ndarray, "n m"]) -> Float[np.ndarray, " n"]:
     """Of each row, in bits."""
-    logarithms = np.log2(np.maximum(weights, np.finfo(weights.dtype).tiny))
+    logarithms = np.maximum(weights, np.finfo(weights.dtype).tiny)
+    np.log2(logarithms, out=logarithms)
     return np.maximum(0, -np.einsum("nm,nm->n", weights, logarithms))
 
 

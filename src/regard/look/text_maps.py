@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,8 +25,6 @@ from regard.look.head_summaries import HeadSummary, Yardstick
 from regard.model.bert import Bert
 from regard.model.gpt import GPT
 from regard.model.seq2seq import Sentences, Seq2Seq
-
-T = TypeVar("T")
 
 
 def text_maps(
@@ -111,15 +109,17 @@ def reading_item(
     packs: list[HeadMaps] = []
     summaries: list[HeadSummary] = []
     total: Any = 0
-    for layer in ahead(maps):
-        if layer.shape[1:] != (n, m):
-            raise ValueError(
-                f"{n} words that look at {m} have maps of shape {layer.shape}, "
-                "not (heads, words that look, words looked at)"
-            )
-        packs.append(head_maps(layer, causal=causal))
-        summaries += map(measure, layer)
-        total = total + layer.sum(0)
+    with ThreadPoolExecutor(1) as beside:  # numpy works without the interpreter: two cores help
+        for layer in maps:
+            if layer.shape[1:] != (n, m):
+                raise ValueError(
+                    f"{n} words that look at {m} have maps of shape {layer.shape}, "
+                    "not (heads, words that look, words looked at)"
+                )
+            packing = beside.submit(head_maps, layer, causal=causal)
+            summaries += map(measure, layer)
+            total = total + layer.sum(0)
+            packs.append(packing.result())
     if not summaries:
         raise ValueError(f"{n} words that look at {m} have maps of shape {(0, n, m)}, of no head")
     layers, heads = len(packs), len(summaries) // len(packs)
@@ -139,13 +139,3 @@ def reading_item(
         "summaries": summaries,
         "note": note,
     }
-
-
-def ahead(items: Iterable[T]) -> Iterator[T]:
-    """The same, each made in a thread while the one before it is at work: two cores help."""
-    made = iter(items)
-    with ThreadPoolExecutor(1) as beside:
-        coming = beside.submit(next, made, None)
-        while (item := coming.result()) is not None:
-            coming = beside.submit(next, made, None)
-            yield item
