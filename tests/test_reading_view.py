@@ -157,6 +157,22 @@ def pixels(page, selector=".whole canvas"):
     return np.array(values[2:]).reshape(values[:2]) / 255
 
 
+def small_map(page, head, shape):
+    """What is seen where a cell shows its map, which is part of a canvas behind all of them."""
+    whole = pixels(page, ".maps")
+    (inner,) = page.each(
+        cell(head),
+        """((cell, own) => [cell.left, cell.top, own.left, own.top, own.width, own.height]
+        .map(parseFloat))(e.getBoundingClientRect(), getComputedStyle(e, "::before"))""",
+    )
+    begin = np.add(inner[:2], inner[2:4])
+    left, top, width, height = page.box(".maps")
+    places = [(np.arange(count) + 0.5) / count for count in shape]
+    y = (begin[1] - top + places[0] * inner[5]) / height * whole.shape[0]
+    x = (begin[0] - left + places[1] * inner[4]) / width * whole.shape[1]
+    return whole[np.ix_(y.astype(int), x.astype(int))]
+
+
 def of_row(row):
     return row / row.max()
 
@@ -323,7 +339,7 @@ def test_small_maps_keep_thin_lines(opened, count):
         deep = each / each.max(1, keepdims=True)
         deep = np.pad(deep, (0, -count % side))
         right = deep.reshape(len(deep) // side, side, -1, side).max((1, 3))
-        np.testing.assert_allclose(pixels(page, f"{cell(head)} canvas"), right, atol=0.007)
+        np.testing.assert_allclose(small_map(page, head, right.shape), right, atol=0.007)
 
 
 @pytest.mark.chromium
@@ -541,8 +557,9 @@ def contrast(a, b):
 @pytest.mark.chromium
 def test_maps_turn_dark_and_light_with_the_page(opened):
     page = opened(item(), address=MATRIX)
-    grounds = "[...document.querySelectorAll('.reading canvas')].map((e) => getComputedStyle(e)"
-    grounds = f"new Set({grounds}.backgroundColor))"
+    behind = "[['.whole canvas'], ['.cell', '::before']]"
+    found = "[...document.querySelectorAll(name)].map((e) => getComputedStyle(e, part)"
+    grounds = f"new Set({behind}.flatMap(([name, part]) => {found}.backgroundColor)))"
     assert pixels(page)[0, -1] == 0, "what no word may look at is paper"
     for paper in ("rgb(255, 255, 255)", "rgb(20, 24, 29)", "rgb(255, 255, 255)"):
         page.until(f"((g) => g.size === 1 && g.has({json.dumps(paper)}))({grounds})")

@@ -8,6 +8,7 @@ import { paint } from "regard/headmaps";
 import { render as renderTable } from "regard/views/table";
 
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const TILE = 32; // pixels along a small map, and fewer than twice as many
 const [MOSTLY, OFTEN, EVENLY] = [0.5, 0.25, 0.9]; // shares from which a head is said to do a thing
 const HABITS = {
   previous: "the previous token",
@@ -31,9 +32,13 @@ const COLUMNS = {
  */
 export function headGrid(item, names, maps, { choose, near, format }) {
   const { rows, columns, first } = gridOf(item, names.length);
+  const lines = rows + first; // of cells
+  const tile = tileOf(maps.small(0));
   let at = 0;
   let gentle = null; // as the small maps are painted now
   const cells = names.map(cell);
+  const [width, height] = [columns * tile.across.whole, lines * tile.down.whole];
+  const canvas = html("canvas", { class: "maps", width, height, "aria-hidden": "true" });
   const says = html("p", { class: "does" });
   const heading = (words, name) => html("span", { class: name, "aria-hidden": "true" }, words);
   const grid = html(
@@ -42,7 +47,7 @@ export function headGrid(item, names, maps, { choose, near, format }) {
       class: "grid",
       role: "radiogroup",
       "aria-label": "Heads; arrow keys move between layers and heads",
-      style: { "--columns": columns, "--shape": shapeOf(maps.small(0)) },
+      style: { "--columns": columns, "--lines": lines, ...tile.style },
       on: { keydown, pointerleave: () => say(at) },
     },
     heading("", "row"),
@@ -52,6 +57,7 @@ export function headGrid(item, names, maps, { choose, near, format }) {
       cells.slice(first + row * columns, first + (row + 1) * columns),
     ]),
     first > 0 && [heading("mean", "row"), cells[0]],
+    canvas,
   );
   const several = names.length > 1 && maps.small(0) !== null;
   const element = html(
@@ -71,34 +77,37 @@ export function headGrid(item, names, maps, { choose, near, format }) {
     cells[at].tabIndex = 0;
     if (moved) cells[at].focus();
     say(at);
-    if (several && gentle !== now) cells.forEach((each, i) => draw(each.firstChild, i, now));
+    if (several && gentle !== now) draw(now);
     gentle = now;
   }
 
   function cell(name, head) {
     const does = doing(item.summaries?.[head]);
-    const { width = 1, height = 1 } = maps.small(head) ?? {};
-    return html(
-      "button",
-      {
-        type: "button",
-        role: "radio",
-        class: "cell",
-        "aria-checked": "false",
-        "aria-label": does ? `${name}: ${does}` : name,
-        tabindex: -1,
-        on: { click: () => choose(head), pointerenter },
-      },
-      html("canvas", { width, height }),
-    );
+    return html("button", {
+      type: "button",
+      role: "radio",
+      class: "cell",
+      "aria-checked": "false",
+      "aria-label": does ? `${name}: ${does}` : name,
+      tabindex: -1,
+      on: { click: () => choose(head), pointerenter },
+    });
     function pointerenter() {
       near(head);
       say(head);
     }
   }
 
-  function draw(canvas, head, now) {
-    paint(canvas, maps.small(head).levels, now);
+  /** Paint all small maps, each in the tile that lies over its cell. */
+  function draw(now) {
+    const levels = new Uint8Array(width * height);
+    names.forEach((_, head) => {
+      const place = head < first ? rows * columns : head - first;
+      const left = (place % columns) * tile.across.whole;
+      const top = Math.floor(place / columns) * tile.down.whole;
+      lay(levels, width, maps.small(head), tile, left, top);
+    });
+    paint(canvas, levels, now);
   }
 
   function say(head) {
@@ -132,10 +141,35 @@ function gridOf({ grid }, count) {
   return { rows: 1, columns: count, first: 0 };
 }
 
-/** The shape of a small map: neither a needle nor a sliver. */
-function shapeOf(small) {
+/**
+ * What a small map takes of the canvas: its pixels and an edge about them, which is as large a part
+ * of the tile as on the page. A map of few words has several pixels to a word: edges can be thin.
+ */
+function tileOf(small) {
   const { width, height } = small ?? { width: 1, height: 1 };
-  return Math.min(2, Math.max(0.5, width / height));
+  const [across, down] = [sideOf(width), sideOf(height)];
+  const edges = [down, across].map(({ edge, whole }) => `${((100 * edge) / whole).toFixed(3)}%`);
+  // Neither a needle nor a sliver.
+  const shape = Math.min(2, Math.max(0.5, width / height)).toFixed(3);
+  return { across, down, style: { "--shape": shape, "--edges": edges.join(" ") } };
+}
+
+/** How many pixels a word has along one side, how many the edge, and how many that is. */
+function sideOf(words) {
+  const times = Math.ceil(TILE / words);
+  const edge = Math.round((words * times) / 16);
+  return { times, edge, whole: words * times + 2 * edge };
+}
+
+/** Put a small map into its tile among others; `wide` is how many pixels all of them are. */
+function lay(levels, wide, small, { across, down }, left, top) {
+  for (let y = 0; y < small.height * down.times; y += 1) {
+    const from = Math.floor(y / down.times) * small.width;
+    const to = (top + down.edge + y) * wide + left + across.edge;
+    for (let x = 0; x < small.width * across.times; x += 1) {
+      levels[to + x] = small.levels[from + Math.floor(x / across.times)];
+    }
+  }
 }
 
 /** A head's name and what it does, with the numbers that do not go by a habit. */
