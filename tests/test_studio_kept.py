@@ -1,5 +1,7 @@
 """Maps that an answer does not carry are kept for its page, for as long as there is room."""
 
+from base64 import b64decode
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,7 @@ def test_larger_maps_are_addresses_and_smaller_ones_stay():
     assert items[0]["maps"] is small and items[1]["name"] == "a"
     found = items[1]["maps"]
     assert "base64" not in found and found["small"] == large.outline()["small"]
+    assert b64decode(found["first"]) == large.blocks[0], "which is looked at at once"
     client = TestClient(Starlette(routes=kept.routes()))
     for head in (0, 8):
         assert client.get(f"{found['address']}/{head}").content == large.blocks[head]

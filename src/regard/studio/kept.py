@@ -1,7 +1,7 @@
 """Maps that a page has not asked for yet: kept here, so that an answer need not carry them all.
 
     kept = Kept()
-    kept.parked(document)          # its larger maps are addresses now
+    kept.parked(document)          # of its larger maps, all but the first are addresses now
     GET /api/maps/KEY/3            # the fourth head's block, as the page unpacks it
 
 All heads of a long text are megabytes, of which somebody looks at a few. The maps that were kept
@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from regard.look.head_maps import HeadMaps
+from regard.look.head_maps import HeadMaps, in_base64
 
 LIMIT = 256 << 20  # bytes
 INLINE = 256 << 10  # bytes of maps that an answer carries at once
@@ -38,7 +38,8 @@ class Kept:
     def parked(self, value: Any) -> Any:
         """The same value, with addresses in place of larger maps."""
         if isinstance(value, HeadMaps) and value.size > self.inline:
-            return {**value.outline(), "address": f"/api/maps/{self.put(value)}"}
+            first = in_base64(value.blocks[0])  # which is looked at in any case
+            return {**value.outline(), "first": first, "address": f"/api/maps/{self.put(value)}"}
         if isinstance(value, Mapping):
             return {key: self.parked(item) for key, item in value.items()}
         if isinstance(value, list | tuple):

@@ -1,5 +1,6 @@
 /**
- * The maps of a text's heads: blocks of bytes, in the document or asked for one at a time.
+ * The maps of a text's heads: blocks of bytes, in the document or, all but the first, asked for one
+ * at a time.
  *
  * A map is {rows, columns, causal, levels, scales}: a byte for each pair of words, in rows, and the
  * number that makes a row's bytes shares. The greatest byte of a row that looks at all is 255.
@@ -22,9 +23,8 @@ export function headMaps(packed, n, m, fetched) {
   return { count, causal: Boolean(packed?.causal), known, get, small };
 
   function known(head) {
-    if (packed?.base64 && !found.has(head)) {
-      found.set(head, mapOf(bytesOf(packed.base64, head * size, size)));
-    }
+    const within = packed?.base64 ?? (head === 0 ? packed?.first : null);
+    if (within && !found.has(head)) found.set(head, mapOf(bytesOf(within, head * size, size)));
     return found.get(head) ?? null;
   }
 
