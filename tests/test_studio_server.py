@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from regard.errors import UserError
 from regard.look.document import write_document
 from regard.runs import RunFolder
 from regard.studio import trainings as trainings_module
-from regard.studio.app import make_app
+from regard.studio.app import make_app, page_table, version_of
 from regard.studio.command import address_of, listening
 from regard.studio.events import Seen
 from regard.studio.forms import fields_of, forms, helps, is_here, is_own
@@ -267,14 +268,27 @@ def test_the_shell_names_every_module_and_all_are_served(client: TestClient) -> 
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     names = page.text.partition('<script type="importmap">')[2].partition("</script>")[0]
     imports = json.loads(names)["imports"]
-    assert imports["regard/views/words"] == "/page/regard/views/words.js"
-    assert "studio/studio" in imports
-    for address in (*imports.values(), "/page/regard/page.css", "/page/studio/studio.css"):
+    path, _, version = imports["regard/views/words"].partition("?v=")
+    assert path == "/page/regard/views/words.js" and "studio/studio" in imports
+    linked = re.findall(r'(?:href|src)="(/page/[^"]+)"', page.text)
+    assert set(linked) & set(imports.values()) > {imports["studio/studio"], imports["regard/svg"]}
+    for address in (*imports.values(), *linked):
         got = client.get(address)
-        assert got.status_code == 200
+        assert got.status_code == 200 and address.endswith(f"?v={version}")
         assert got.headers["content-type"].startswith(
-            "text/css" if address.endswith("css") else "text/javascript"
+            "text/css" if ".css?" in address else "text/javascript"
         )
+        assert "immutable" in got.headers["cache-control"]
+
+
+def test_a_browser_keeps_parts_of_the_page_until_one_has_changed(client: TestClient) -> None:
+    for address in ("/", "/page/studio/studio.js", "/page/studio/studio.js?v=0123456789abcdef"):
+        assert client.get(address).headers["cache-control"] == "no-cache"
+    static = page_table()
+    before = version_of(static)
+    content, kind = static["studio/run.js"]
+    assert version_of({**static, "studio/run.js": (content + b" ", kind)}) != before
+    assert version_of(static) == before
 
 
 ODD = [

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -41,6 +42,8 @@ from regard.studio.trainings import Trainings
 
 HOST, PORT = "127.0.0.1", 8347
 PAGE = files("regard.studio") / "page"
+EARLY = ("studio/studio", "studio/text", "regard/views/reading")  # where a model has most to do
+IMPORTED = re.compile(r'\bfrom "((?:regard|studio)/[^"]+)"')
 KINDS = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 
 
@@ -61,7 +64,7 @@ def make_app(
     known = Runs(root, runs, trainings)
     loaded = Loaded()
     static = page_table()
-    shell, policy = page_shell(static)
+    version, (shell, policy) = version_of(static), page_shell(static)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -77,7 +80,9 @@ def make_app(
         if found is None:
             raise HTTPException(404, "the page has no such part")
         content, kind = found
-        return Response(content, headers={"Content-Type": kind, "Cache-Control": "no-cache"})
+        asked = request.query_params.get("v")  # parts of one version refer to one another by it
+        kept = "private, max-age=31536000, immutable" if asked == version else "no-cache"
+        return Response(content, headers={"Content-Type": kind, "Cache-Control": kept})
 
     async def list_runs(request: Request) -> Response:
         return answer({"root": str(root), "runs": await run_in_threadpool(known.rows)})
@@ -162,14 +167,40 @@ def page_table() -> dict[str, tuple[bytes, str]]:
     return found
 
 
-def page_shell(static: Mapping[str, Any]) -> tuple[str, str]:
+def version_of(static: Mapping[str, tuple[bytes, str]]) -> str:
+    """A word for all parts together, so that a browser may keep them until one has changed."""
+    whole = hashlib.sha256()
+    for name, (content, _) in static.items():
+        whole.update(f"{name} {len(content)} ".encode() + content)
+    return whole.hexdigest()[:16]
+
+
+def page_shell(static: Mapping[str, tuple[bytes, str]]) -> tuple[str, str]:
     """The page that loads all others, and the policy that lets in the one script inside it."""
+    version = version_of(static)
     modules = (name for name in static if name.endswith(".js"))
-    imports = {name.removesuffix(".js"): f"/page/{name}" for name in modules}
+    imports = {name.removesuffix(".js"): f"/page/{name}?v={version}" for name in modules}
     names = json.dumps({"imports": imports})
     digest = base64.b64encode(hashlib.sha256(names.encode()).digest()).decode()
     text = (PAGE / "index.html").read_text(encoding="utf-8")
-    return text.replace("{{importmap}}", names), page_policy(f"sha256-{digest}")
+    early = "\n".join(
+        f'<link rel="modulepreload" href="{imports[name]}">' for name in needed(static, *EARLY)
+    )
+    for name, words in {"importmap": names, "version": version, "early": early}.items():
+        text = text.replace(f"{{{{{name}}}}}", words)
+    return text, page_policy(f"sha256-{digest}")
+
+
+def needed(static: Mapping[str, tuple[bytes, str]], *names: str) -> list[str]:
+    """These modules and all that they import, which a browser would find out one by one."""
+    found: list[str] = []
+    wanted = list(names)
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found.append(name)
+            wanted += IMPORTED.findall(static[f"{name}.js"][0].decode())
+    return sorted(found)
 
 
 def answer(value: Any, status: int = 200) -> Response:

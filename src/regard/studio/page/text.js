@@ -20,10 +20,13 @@ export async function render(element, context) {
   const { api, go, params, remember, signal, tools } = context;
   const { html } = tools;
   import("regard/views/reading").catch(() => {}); // which most answers need: it comes meanwhile
+  const look = looking(context, { wait: PAUSE });
+  // Of one text that the address brings there is no need to know first what the run is like.
+  const soon = params.pair === undefined && Boolean(params.text?.trim());
+  if (soon) look.ask({ text: params.text.slice(0, LONGEST) }, "", 0);
   const run = await api.run(params.id, signal);
   if (run.input === "image") return go(`#image/${encodeURIComponent(run.id)}`);
   const pair = run.input === "pair";
-  const look = looking(context, { wait: PAUSE });
   const first = textBox("Text", params.text ?? "");
   const second = pair ? textBox("Second text", params.pair ?? "") : null;
   // A run does one thing at a time: a look would wait until the writing ends, so it is given up.
@@ -42,7 +45,7 @@ export async function render(element, context) {
     look.sections,
   );
   let later = 0; // the timer of the address
-  asked(0); // nobody types yet
+  if (!soon || pair) asked(0); // nobody types yet
 
   function textBox(name, value) {
     const box = html("textarea", {
