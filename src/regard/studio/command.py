@@ -7,10 +7,13 @@ import secrets
 import signal
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from regard.errors import UserError
+
+WAITING = "OMP_WAIT_POLICY"  # which OpenMP reads once, when it is loaded
 
 
 def studio(
@@ -30,9 +33,10 @@ def studio(
         open_browser: open the page at once.
     """
     try:
-        import uvicorn
+        with sleeping_threads():
+            import uvicorn
 
-        from regard.studio.app import make_app
+            from regard.studio.app import make_app
     except ModuleNotFoundError as missing:
         if missing.name not in ("starlette", "uvicorn", "anyio"):
             raise
@@ -67,6 +71,21 @@ def studio(
             open_soon(address)
         with suppress(KeyboardInterrupt):  # which is how it ends
             server.run(sockets=[listener])
+
+
+@contextmanager
+def sleeping_threads() -> Iterator[None]:
+    """Let threads of a torch that is loaded here sleep, not spin, while they wait for work.
+
+    The browser draws the page on the same cores. Trainings load a torch of their own, which spins.
+    """
+    known = os.environ.get(WAITING)
+    os.environ.setdefault(WAITING, "passive")
+    try:
+        yield
+    finally:
+        if known is None:
+            del os.environ[WAITING]
 
 
 def listening(host: str, port: int) -> socket.socket:
