@@ -194,6 +194,32 @@ def test_an_estimate_leaves_the_model_as_it_was_and_compiles_on_a_cpu_only_when_
     assert longer.seconds > 10 * of.seconds
 
 
+def test_only_training_is_compiled_and_what_is_measured_is_the_model_as_it_stands(
+    tmp_path, monkeypatch
+):
+    class Net(nn.Module):  # of a class of its own: torch compiles none of its own classes
+        def __init__(self):
+            super().__init__()
+            self.inner = toy_run.model()
+
+        def forward(self, x):
+            return self.inner(x)
+
+    graphs = []
+
+    def count(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compile = nn.Module.compile
+    monkeypatch.setattr(nn.Module, "compile", lambda net: compile(net, backend=count))
+    plain = run_toy(tmp_path / "plain", net=Net())
+    assert not graphs
+    compiled = run_toy(tmp_path / "compiled", replace(toy_run.CONFIG, compile="on"), net=Net())
+    assert len(graphs) == 1
+    assert same(plain, compiled)
+
+
 @pytest.mark.parametrize("keep, epoch", [("best", 2), ("last", 4)])
 def test_the_weights_kept_are_those_of_the_best_epoch_or_of_the_last(tmp_path, keep, epoch):
     seen, figures = [], iter([0.5, 0.9, 0.6, 0.7])

@@ -244,7 +244,9 @@ class Trainer:
         weights = own if self.average is None else self.average.weights
         self.model.load_state_dict(weights)
         self.model.eval()
-        with torch.no_grad():
+        # As it stands, not compiled: a second model would be compiled for the shapes met here,
+        # which takes longer than all of this, and its numbers would not be those of `evaluate`.
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
             at.figures = self.measure(self.model)
         deciding = next(iter(at.figures.values()), None)
         loss = loss_beside(at.figures)
