@@ -1,6 +1,5 @@
 """Quality at equal budget: what is compared, and one small comparison of each kind."""
 
-import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,8 @@ from regard.tasks import side_by_side
 from regard.tasks.classify import cheaper as images
 from regard.tasks.language import cheaper as texts
 from regard.tasks.side_by_side import configured, worked
+from results_page import records
+from results_page.cheaper import cheaper
 
 
 def test_sparse_choices_read_about_as_many_patches_each() -> None:
@@ -156,13 +157,8 @@ def test_a_small_language_model(tmp_path: Path) -> None:
 def test_the_page_of_results_has_a_table_once_there_are_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = Path(__file__).parents[1] / "docs" / "make_results.py"
-    spec = importlib.util.spec_from_file_location("make_results", path)
-    assert spec is not None and spec.loader is not None
-    page = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(page)
-    monkeypatch.setattr(page, "RESULTS", tmp_path)
-    assert page.cheaper() == []
+    monkeypatch.setattr(records, "RESULTS", tmp_path)
+    assert cheaper() == []
 
     shared = {"choice": "axial", "words": "axial((8, 8))", "seeds": 3, "parameters": 1234}
     shared |= {"flops": 5_000_000, "items_per_second": 2e5, "peak_bytes": 3e7}
@@ -174,7 +170,7 @@ def test_the_page_of_results_has_a_table_once_there_are_some(
     }.items():
         text = json.dumps({**facts, "summary": [{**shared, **figures}]})
         (tmp_path / f"{name}.json").write_text(text)
-    said = "\n".join(page.cheaper())
+    said = "\n".join(cheaper())
     assert (
         "| axial | `axial((8, 8))` | 50.0% (40.0% to 60.0%) | 1,234 | 5.00 | 200,000 | 30 |" in said
     )

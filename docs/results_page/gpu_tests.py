@@ -1,0 +1,19 @@
+"""What the tests that need a GPU came to."""
+
+from results_page.records import named, read
+
+
+def gpu_tests() -> list[str]:
+    lines = ["## Tests on a GPU"]
+    for name in named("gpu-tests*"):
+        facts = read(name)
+        files = sorted({test["id"].partition("::")[0] for test in facts["tests"]})
+        lines.append(
+            f"`make test-gpu` ({', '.join(files)}) on {facts['device']}, torch {facts['torch']}, "
+            f"commit {facts['commit']}: {facts['passed']} passed, {facts['failed']} failed, "
+            f"{facts['skipped']} skipped in {facts['seconds']:.0f} s."
+        )
+        lines += [
+            f"Failed: `{test['id']}`." for test in facts["tests"] if test["outcome"] == "failed"
+        ]
+    return lines
