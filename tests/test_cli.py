@@ -82,7 +82,9 @@ def test_every_command_exists_and_its_help_ends_with_examples(capsys, name):
     ("typed", "said"),
     [
         ("--fooo", "--fooo"),
-        ("--epochs two", "--epochs: 'two' is no INT"),
+        ("--epochs two", "--epochs: 'two' is no whole number"),
+        ("--model.width 6.5", "--model.width: '6.5' is no whole number"),
+        ("--train.clip firm", "--train.clip: 'firm' is no number"),
         ("--model.pool max", "'max' for argument '--model.pool'"),
         ("--model.heads 3 --model.width 16", "width=16 does not split into heads=3"),
         ("--modle.width 3", "did you mean --model.width?"),

@@ -22,6 +22,15 @@ from regard.errors import UserError, nearest
 from regard.memory import keep_freed_memory
 from regard.tasks import examples
 
+# What the parser says of a value, and how it is said here.
+KINDLY = {
+    r"no type matching (?:{None}\|)?(\w+) could be instantiated from \['(.*)'\]": r"'\2' is no \1",
+    r"invalid literal for int\(\) with base 10: '(.*)'": r"'\1' is no INT",
+    r"could not convert string to float: '(.*)'": r"'\1' is no FLOAT",
+    r"is no INT$": "is no whole number",
+    r"is no FLOAT$": "is no number",
+}
+
 
 @dataclass(frozen=True)
 class Command:
@@ -200,8 +209,8 @@ def unframed(text: str, name: str) -> str:
     told, *others = [block for block in blocks if block] or [[f"regard {name} cannot read this"]]
     first = " ".join(told).removeprefix("Error parsing ").removeprefix("config.")
     first = first.split(" Got errors: ")[0].rstrip(". ")
-    typed = r"no type matching (?:{None}\|)?(\w+) could be instantiated from \['(.*)'\]"
-    first = re.sub(typed, r"'\2' is no \1", first)
+    for pattern, words in KINDLY.items():
+        first = re.sub(pattern, words, first)
     near = next((block[1].split()[0] for block in others if block[0] == "Perhaps you meant:"), "")
     hint = f"; did you mean {near.rstrip(',')}?" if near else f" (regard {name} --help)"
     return first + hint
