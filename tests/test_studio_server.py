@@ -30,7 +30,14 @@ from regard.look.document import write_document
 from regard.runs import RunFolder
 from regard.studio import trainings as trainings_module
 from regard.studio.app import make_app, page_table, version_of
-from regard.studio.command import address_of, listening
+from regard.studio.command import (
+    WAITING,
+    address_of,
+    check_root,
+    listening,
+    sleeping_threads,
+    studio,
+)
 from regard.studio.events import Seen
 from regard.studio.forms import fields_of, forms, helps, is_here, is_own
 from regard.studio.listing import Runs, count_of, is_locked
@@ -1066,6 +1073,32 @@ def test_a_port_that_is_taken_is_told_in_a_sentence() -> None:
         listening("no host at all", 1)
     with pytest.raises(UserError):
         listening("127.0.0.1", 70_000)
+
+
+def test_a_root_that_cannot_be_a_folder_of_runs_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("")
+    with pytest.raises(UserError, match=r"notes\.txt is a file, .* it lies in "):
+        studio(root=file)
+    with pytest.raises(UserError, match="is a file"):
+        check_root(file / "runs")
+    with pytest.raises(UserError, match=r"there is no folder .*none; there is "):
+        check_root(tmp_path / "none" / "runs")
+    check_root(tmp_path)
+    check_root(tmp_path / "runs")
+    check_root(Path("runs-that-are-not-there-yet"))
+
+
+def test_threads_of_what_is_loaded_sleep_and_nobody_inherits_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for before, inside in ((None, "passive"), ("active", "active")):
+        monkeypatch.delenv(WAITING, raising=False)
+        if before is not None:
+            monkeypatch.setenv(WAITING, before)
+        with sleeping_threads():
+            assert os.environ[WAITING] == inside
+        assert os.environ.get(WAITING) == before
 
 
 def test_the_address_is_what_a_browser_takes() -> None:

@@ -43,12 +43,14 @@ def studio(
         raise UserError(f"the studio needs {missing.name}: pip install 'regard[studio]'") from None
     from regard.studio.safety import is_loopback
 
+    check_root(root)
     with listening(host, port) as listener:
         port = listener.getsockname()[1]
         token = None if is_loopback(host) else secrets.token_urlsafe(24)
         app = make_app(root, runs, token=token, host=host, port=port)
         address = address_of(host, port, token)
-        print(f"studio on {root}: {address}    (Ctrl-C ends it)", flush=True)
+        yet = "" if root.exists() else " (a folder that the first run will make)"
+        print(f"studio on {root}{yet}: {address}    (Ctrl-C ends it)", flush=True)
         if token is not None:
             print(
                 "Others on this network can reach it, and whoever has this address can train and "
@@ -86,6 +88,20 @@ def sleeping_threads() -> Iterator[None]:
     finally:
         if known is None:
             del os.environ[WAITING]
+
+
+def check_root(root: Path) -> None:
+    """Refuse what cannot be a folder of runs; one that is not there yet can."""
+    try:
+        there = next(path for path in (root, *root.absolute().parents) if path.exists())
+    except OSError as trouble:
+        raise UserError(f"--root {root} cannot be read ({trouble.strerror})") from None
+    if not there.is_dir():
+        raise UserError(
+            f"--root {root}: {there} is a file, and runs are in a folder; it lies in {there.parent}"
+        )
+    if there not in (root, root.absolute().parent):
+        raise UserError(f"--root {root}: there is no folder {root.parent}; there is {there}")
 
 
 def listening(host: str, port: int) -> socket.socket:
