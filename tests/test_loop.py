@@ -235,3 +235,25 @@ def test_the_weights_kept_are_those_of_the_best_epoch_or_of_the_last(tmp_path, k
     assert at.best_epoch == epoch - 1
     assert all(torch.equal(kept[name], weight) for name, weight in seen[epoch - 1].items())
     assert [line["best"] for line in run.metrics()][epoch - 1]
+
+
+@pytest.mark.parametrize(("writing", "states"), [(0.2, 2), (0.0, 7)])
+def test_states_after_short_epochs_take_a_small_share_of_the_time(
+    tmp_path, monkeypatch, writing, states
+):
+    """By a clock that moves when a state is written and, by half a second, at each epoch."""
+    now, written, write = [0.0], [], RunFolder.write_state
+
+    def slowly(run, step, *parts):
+        now[0] += writing
+        written.append(step)
+        write(run, step, *parts)
+
+    def measure(net):
+        now[0] += 0.5
+        return toy_run.measure(net)
+
+    monkeypatch.setattr(RunFolder, "write_state", slowly)
+    monkeypatch.setattr("regard.train.loop.time.monotonic", lambda: now[0])
+    run_toy(tmp_path, replace(toy_run.CONFIG, epochs=6, save_seconds=60.0), measure=measure)
+    assert len(written) == states and written[-1] == 6 * 12

@@ -84,7 +84,7 @@ class TrainConfig:
     deterministic: bool = False
     """Only operations that give the same bits each time; on a CPU this is so anyway."""
     save_seconds: float = 60.0
-    """Seconds between states to resume from, beside the one after every epoch."""
+    """Seconds between states to resume from, beside those after epochs that are not too short."""
     seed: int = 0
     """Where all random numbers of the run start."""
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)

@@ -29,6 +29,7 @@ from regard.train.pack import pack, unpack
 from regard.train.schedule import rate
 from regard.train.step import Moved, Objective, Step
 
+SAVING = 0.05  # share of the time that may go into states after epochs, if these are short
 UNREAD = 32  # steps that a GPU may be ahead of the host, which then reads their losses at once
 
 
@@ -173,7 +174,7 @@ class Trainer:
         self.unread: list[Unread] = []
         self.progress = Progress()
         self.steps = steps_of(config, len(batches))
-        self.saved, self.interrupted = time.monotonic(), False
+        self.saved, self.saving, self.interrupted = time.monotonic(), 0.0, False
         random.seed(config.seed)
         torch.manual_seed(config.seed)
 
@@ -273,7 +274,12 @@ class Trainer:
         self.run.add_metrics(line)
         at.lines += 1
         at.epoch, at.batch, at.loss, at.items = at.epoch + 1, 0, 0.0, 0
-        self.save()
+        over = at.epoch >= self.config.epochs or self.patience_is_over()
+        due = time.monotonic() - self.saved >= self.saving / SAVING
+        if over or self.interrupted or due:
+            began = time.perf_counter()
+            self.save()
+            at.seconds += time.perf_counter() - began
         if self.report is not None:
             self.report(at)
 
@@ -338,8 +344,10 @@ class Trainer:
                 else [],
             },
         }
+        began = time.monotonic()
         self.run.write_state(self.progress.step, *pack(tree))
         self.saved = time.monotonic()
+        self.saving = self.saved - began
 
     def load(self) -> None:
         """Go back to the newest whole state; a run that never saved one starts at the beginning."""
