@@ -81,6 +81,11 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             examples("compare"),
             "regard.commands:compare",
         ),
+        "average": Command(
+            "one run of several that began from the same weights: their mean, often better",
+            examples("average"),
+            "regard.commands:average",
+        ),
         "studio": Command(
             "your runs in the browser, on this machine alone: live curves, and where a run looked",
             ("regard studio", "regard studio --root elsewhere/runs --port 8400"),

@@ -367,3 +367,29 @@ def compare(
     except OSError as trouble:
         raise UserError(f"cannot write {out}: {trouble.strerror or trouble}") from None
     print(f"written: {out}")
+
+
+def average(
+    *runs: Path, out: Path | None = None, device: Device = "auto", test: bool = False
+) -> None:
+    """Make one run of several: the mean of their weights.
+
+    For runs that began from the same trained weights and differ in their seeds or in how they
+    were trained. All are measured on validation beside their mean.
+
+    Args:
+        runs: folders of runs.
+        out: the folder of the new one; by default beside the first of them.
+        device: where they are measured.
+        test: also measure the new one on test.
+    """
+    from regard.tasks.averaged import average as made_of
+    from regard.tasks.run import load
+
+    found = made_of([load(run, device=device) for run in runs], out)
+    print(found)
+    run = found.run
+    if test and run.held_out != "validation":
+        print(run.task.summary(run.evaluate(run.held_out), run.held_out))
+    where = run.folder.path
+    print(f"next: regard evaluate {where}    regard look {where} {run.held_out}:0")

@@ -134,6 +134,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
                     " --out look.html",
                 ),
                 "compare": ("regard compare --task sentiment --data reviews --epochs 2 4 8",),
+                "average": ("regard average runs/sentiment-sst2-00? --test",),
             },
             "regard.tasks.sentiment.config:SentimentConfig",
             "regard.tasks.sentiment.task:SENTIMENT",

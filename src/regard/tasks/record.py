@@ -85,6 +85,13 @@ def course(run: Run) -> list[list[float]]:
 
 def command_of(run: Run) -> str:
     """What to type to make this run again, but for its seed and its place."""
+    if members := run.folder.about().get("averaged"):
+        return f"regard average ({members} runs of {training_of(run)})"
+    return training_of(run)
+
+
+def training_of(run: Run) -> str:
+    """What to type to train such a run."""
     name = run.folder.about().get("recipe")
     words = ["regard", "train", run.task.name]
     known = recipes(run.task.name)
