@@ -16,8 +16,9 @@ from regard.lab import worksheet
 from regard.lab.claim import SOURCES, Claim
 from regard.lab.claims import CLAIMS, load_claim
 from regard.lab.evidence import Evidence
+from regard.lab.marking import Mark, mark, mark_answer, mark_verdict
 from regard.lab.question import Question
-from regard.lab.worksheet import Asked, Mark, mark, mark_answer, mark_verdict, write
+from regard.lab.worksheet import Asked, write
 
 TWO = ("softmax-jacobian", "beta-limits")
 

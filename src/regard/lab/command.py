@@ -82,12 +82,12 @@ def lab_for(args: Sequence[str]) -> Callable[..., int]:
         if sheet is not None and grade is not None:
             raise UserError("--sheet writes a worksheet and --grade marks one: one at a time")
         if sheet is not None or grade is not None:
-            from regard.lab import worksheet
+            from regard.lab import marking, worksheet
 
             if sheet is not None:
                 return worksheet.write(sheet, claims or CLAIMS, out)
             assert grade is not None
-            return worksheet.mark(grade)
+            return marking.mark(grade)
         return check(claims or CLAIMS, numbers, json, plot, train, device, docs)
 
     signature = inspect.signature(lab, eval_str=True)

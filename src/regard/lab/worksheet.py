@@ -1,4 +1,4 @@
-"""Worksheets with numbers of their own, their keys, and marks for what was answered.
+"""Worksheets with numbers of their own, and their keys.
 
 A seed draws the numbers of every question, and of each claim by itself, so that a question is the
 same whichever others are on the sheet:
@@ -16,10 +16,8 @@ import base64
 import hashlib
 import html
 import json
-import math
 import re
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -28,17 +26,14 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 import regard
-from regard.errors import UserError, nearest
+from regard.errors import UserError
 from regard.lab.claim import SOURCES, Claim
 from regard.lab.claims import CLAIMS, load_claim
 from regard.lab.evidence import Verdict
 from regard.lab.question import Question
-from regard.lab.told import plain
+from regard.lab.typeset import element, typeset
 from regard.look.document import ICON, PAGE
 from regard.runs import RunFolder
 
@@ -51,11 +46,6 @@ VERDICTS: dict[str, str] = {
 assert tuple(VERDICTS) == get_args(Verdict)
 PARTS = ("verdict", "answer")
 BESIDE = files("regard.lab")
-# Operators to latex2mathml, and given room by browsers; letters to TeX.
-ORDINARY = frozenset("∂∞⊤")
-TIGHT = frozenset("/|‖")
-SIGNS = frozenset("+−")
-CLOSING = frozenset(")]}|‖⟩!′")
 
 
 class Asked(NamedTuple):
@@ -107,135 +97,6 @@ def form(seed: int, asked: Sequence[Asked]) -> dict[str, Any]:
         "claims": names,
         "answers": {name: dict.fromkeys(PARTS) for name in names},
     }
-
-
-# Marks
-
-
-class Mark(NamedTuple):
-    """What one part of an answer is worth, and what there is to say of it."""
-
-    right: bool
-    words: str
-
-
-def mark(answers: Path) -> int:
-    """Mark a filled form: a table, and the points in all."""
-    seed, names, given = read_form(answers)
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    table = Table(title=f"Worksheet {seed}")
-    for head in ("claim", "verdict", "answer", "points", "expected"):
-        table.add_column(head, justify="right" if head == "points" else "left")
-    total = 0
-    for name in names:
-        asked = ask(seed, name)
-        if asked is None:
-            raise UserError(f"{answers}: there is no question on {name}")
-        claim, question = asked
-        entry = given.get(name) or {}
-        marks = (
-            mark_verdict(entry.get("verdict"), claim),
-            mark_answer(entry.get("answer"), question),
-        )
-        points = sum(each.right for each in marks)
-        total += points
-        wanted = (claim.verdict, plain(shown(question)))
-        missed = [want for want, each in zip(wanted, marks, strict=True) if not each.right]
-        # As text, since a form may hold what the table would read as its own markup.
-        cells = [Text(each.words, style="green" if each.right else "red") for each in marks]
-        table.add_row(name, *cells, f"{points} of 2", Text("; ".join(missed)))
-    console.print(table)
-    console.print(f"{total} of {2 * len(names)} points")
-    return 0
-
-
-def mark_verdict(given: object, claim: Claim) -> Mark:
-    """Whether the statement was judged as the lab does."""
-    if unanswered(given):
-        return Mark(False, "not answered")
-    word = given.strip().lower() if isinstance(given, str) else None
-    if word not in VERDICTS:
-        return Mark(False, f"wrong: {typed(given)} is none of the four")
-    return Mark(True, "right") if word == claim.verdict else Mark(False, "wrong")
-
-
-def mark_answer(given: object, question: Question) -> Mark:
-    """Whether a question was answered rightly; an answer of another kind is wrong, and said so."""
-    if unanswered(given):
-        return Mark(False, "not answered")
-    if isinstance(question.answer, str):
-        if not isinstance(given, str):
-            return Mark(False, f"wrong: {typed(given)} is not a word")
-        return Mark(True, "right") if question.right(given) else Mark(False, "wrong")
-    if isinstance(question.answer, tuple):
-        wanted = len(question.answer)
-        if not isinstance(given, list):
-            return Mark(False, f"wrong: {typed(given)} is not a list of {wanted} numbers")
-        if len(given) != wanted:
-            return Mark(False, f"wrong: a list of {len(given)}, not of {wanted} numbers")
-    several = given if isinstance(given, list) and isinstance(question.answer, tuple) else [given]
-    numbers = []
-    for each in several:
-        if (value := number(each)) is None:
-            return Mark(False, f"wrong: {typed(each)} is not a number")
-        numbers.append(value)
-    right = question.right(numbers if isinstance(question.answer, tuple) else numbers[0])
-    return Mark(True, "right") if right else Mark(False, "wrong")
-
-
-def unanswered(given: object) -> bool:
-    return given is None or (isinstance(given, str) and not given.strip())
-
-
-def number(given: object) -> float | None:
-    """A number as JSON has it or as text, with a typesetter's minus too; NaN is none."""
-    if isinstance(given, bool) or not isinstance(given, int | float | str):
-        return None
-    try:
-        value = float(given.replace("−", "-") if isinstance(given, str) else given)
-    except (ValueError, OverflowError):  # a whole number of JSON may be too large for a float
-        return None
-    return None if math.isnan(value) else value
-
-
-def typed(given: object) -> str:
-    """What a form holds, cut where it is long; nothing in it can move a terminal's cursor."""
-    words = repr(given) if isinstance(given, str) else json.dumps(given)
-    return words if len(words) <= 24 else f"{words[:23]}…"
-
-
-def read_form(path: Path) -> tuple[int, list[str], dict[str, Any]]:
-    """The seed, the claims and the answers of a form."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: there is no such file") from None
-    except OSError as trouble:
-        raise UserError(f"{path}: {trouble.strerror}") from None
-    except (ValueError, RecursionError) as trouble:
-        raise UserError(f"{path} is not JSON: {trouble}") from None
-    if not isinstance(found, dict):
-        raise UserError(f"{path} is not a form: --sheet writes one that can be filled in")
-    seed, names, given = found.get("seed"), found.get("claims"), found.get("answers", {})
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise UserError(f"{path} has no seed: a whole number from 0 on, as on the worksheet")
-    if not isinstance(names, list) or not names:
-        raise UserError(f"{path} has no claims: a list of those on the worksheet")
-    if not isinstance(given, dict):
-        raise UserError(f"{path}: its answers are {typed(given)}, not an entry for each claim")
-    for name in (*names, *given):
-        if name not in CLAIMS:
-            raise UserError(f"{path}: there is no claim {name!r}; {nearest(str(name), CLAIMS)}")
-    for name, entry in given.items():
-        if name not in names:
-            raise UserError(f"{path} answers {name}, which is not among its claims")
-        if entry is not None and not isinstance(entry, dict):
-            wanted = json.dumps(dict.fromkeys(PARTS))
-            raise UserError(f"{path}: {name} has {typed(entry)} where {wanted} goes")
-        for part in entry or ():
-            if part not in PARTS:
-                raise UserError(f"{path}: {name} has {part!r}; {nearest(part, PARTS)}")
-    return seed, list(dict.fromkeys(names)), given
 
 
 # Answers, as they are written
@@ -387,58 +248,3 @@ def boxes(words: Sequence[str], right: str | None, kind: str) -> Element:
         ),
         class_=kind,
     )
-
-
-def typeset(words: str) -> Iterator[str | Element]:
-    """Text as it is, and what stands between dollars as MathML."""
-    first, *pieces = words.split("$")
-    if len(pieces) % 2 == 1:
-        raise ValueError(f"a dollar has no partner in {words!r}")
-    yield first
-    for tex, after in zip(pieces[::2], pieces[1::2], strict=True):
-        # No line begins with the comma that follows a formula.
-        close = re.match(r"[^\s\w]*", after)
-        assert close is not None
-        yield element("span", formula(tex), close[0], class_="formula")
-        yield after[close.end() :]
-
-
-def formula(tex: str) -> Element:
-    """MathML of a formula, with spaces as TeX would have them."""
-    from latex2mathml.converter import convert
-
-    # 1.2e-05, as Python writes small numbers, would be read as a product with a letter e.
-    powers = re.sub(r"(?<=\d)e([+-]\d+)", lambda found: rf" \times 10^{{{int(found[1])}}}", tex)
-    try:
-        math = ElementTree.fromstring(convert(powers, xmlns=""))
-    except ElementTree.ParseError:
-        raise ValueError(f"the formula {tex!r} cannot be typeset") from None
-    for parent in math.iter():
-        before = None
-        for each in parent:
-            if each.tag == "mo" and each.text in ORDINARY:
-                each.tag = "mi"
-            elif each.tag == "mo" and each.text in TIGHT:
-                each.attrib |= {"stretchy": "false", "lspace": "0", "rspace": "0"}
-            elif each.tag == "mo" and each.text in SIGNS and signs(before):
-                each.attrib |= {"form": "prefix", "lspace": "0", "rspace": "0"}
-            before = each
-    return math
-
-
-def signs(before: Element | None) -> bool:
-    """Whether a plus or minus after this one is a sign, and not between two terms."""
-    return before is None or (before.tag == "mo" and before.text not in CLOSING)
-
-
-def element(tag: str, *inside: str | Element, **attributes: str) -> Element:
-    """An element of a page with text and elements in it, all of which is escaped when written."""
-    made = Element(tag, {name.rstrip("_"): value for name, value in attributes.items()})
-    for each in inside:
-        if isinstance(each, Element):
-            made.append(each)
-        elif len(made):
-            made[-1].tail = (made[-1].tail or "") + each
-        else:
-            made.text = (made.text or "") + each
-    return made

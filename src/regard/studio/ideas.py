@@ -37,7 +37,8 @@ from regard.lab.claim import Claim
 from regard.lab.claims import CLAIMS, load_claim
 from regard.lab.claims.softmax_jacobian import jacobian
 from regard.lab.command import Checked, checked
-from regard.lab.worksheet import documents, element, typeset
+from regard.lab.typeset import element, typeset
+from regard.lab.worksheet import documents
 from regard.look.document import data_uri, plain
 from regard.studio.questions import table
 
