@@ -34,7 +34,8 @@ CAPTIONED = (
     "of several their mean, the least and the greatest. *true* and "
     "*pointing* are known of drawn scenes alone: whether the grammar can read a caption and the "
     "scene agrees, and whether the patch read most lies in the box of what the word names, with "
-    "the head chosen on validation. METEOR-lite lies 0.8 to 1.5 points below METEOR. Photographs "
+    "the head chosen on validation (*uniform*: were all patches read alike); *inside* is how much "
+    "of the attention lies in it. METEOR-lite lies 0.8 to 1.5 points below METEOR. Photographs "
     "of Flickr8k were read from a copy whose shorter side is 192 pixels."
 )
 

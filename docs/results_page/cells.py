@@ -10,12 +10,13 @@ def table(head: list[str], rows: list[list[Any]]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def accuracy(facts: Facts) -> str:
+def right_on_test(facts: Facts) -> str:
+    """Accuracy with its spread: over seeds, or of one seed over the choice of images."""
     runs = facts["runs"]
     if len(runs) > 1:
-        return f"accuracy {facts['mean']:.2%} ± {facts['deviation']:.2%} ({len(runs)} seeds)"
+        return f"{facts['mean']:.2%} ± {facts['deviation']:.2%} ({len(runs)} seeds)"
     seen = runs[0]["figures"]["accuracy"]
-    return f"accuracy {seen['value']:.2%} ({seen['low']:.1%} to {seen['high']:.1%}, one seed)"
+    return f"{seen['value']:.2%} ({seen['low']:.1%} to {seen['high']:.1%}, one seed)"
 
 
 def figure(intervals: list[dict[str, float] | None], scale: int = 100, digits: int = 1) -> str:
@@ -28,6 +29,12 @@ def figure(intervals: list[dict[str, float] | None], scale: int = 100, digits: i
         value, low, high = sum(values) / len(values), min(values), max(values)
     seeds = f", {len(known)} seeds" if len(known) > 1 else ""
     return f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f}{seeds})"
+
+
+def ranged(values: list[float]) -> str:
+    """The mean of shares, and if there are several the least and the greatest."""
+    mean = f"{sum(values) / len(values):.1%}"
+    return mean + (f" ({min(values):.1%} to {max(values):.1%})" if len(values) > 1 else "")
 
 
 def spread(seen: dict[str, float]) -> str:
@@ -45,6 +52,11 @@ def signed(gain: dict[str, float]) -> str:
 
 def exponent(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
+
+
+def rate(value: float) -> str:
+    """So many a second, in three digits or as a whole number."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def times(ratio: float) -> str:

@@ -1,6 +1,9 @@
 """The tables of the README: a row for each recipe, and a few of the page."""
 
-from results_page.cells import accuracy, lasting, table, times
+from statistics import fmean
+
+from regard.tasks.pretrain.views import ASKED
+from results_page.cells import lasting, right_on_test, table, times
 from results_page.records import Facts, read, recorded, runs_of
 
 
@@ -84,15 +87,20 @@ def sooner() -> list[list[str]]:
     ]
 
 
+def accuracy(facts: Facts) -> str:
+    return f"accuracy {right_on_test(facts)}"
+
+
 def in_short(facts: Facts) -> str:
-    """What a captioner came to, in a few words."""
-    figures = facts["runs"][0]["figures"]
-    if "true" in figures:
-        pointing = figures["pointing, attention"]["value"]
-        return f"{figures['true']['value']:.1%} of captions true, {pointing:.1%} point at it"
-    return (
-        f"BLEU-4 {100 * figures['BLEU-4']['value']:.1f}, CIDEr-D {figures['CIDEr-D']['value']:.2f}"
-    )
+    """What a captioner came to, in a few words: the mean of its seeds."""
+    figures = [run["figures"] for run in facts["runs"]]
+
+    def mean(name: str) -> float:
+        return fmean(each[name]["value"] for each in figures)
+
+    if "true" in figures[0]:
+        return f"{mean('true'):.1%} of captions true, {mean('pointing, attention'):.1%} point at it"
+    return f"BLEU-4 {100 * mean('BLEU-4'):.1f}, CIDEr-D {mean('CIDEr-D'):.2f}"
 
 
 def as_translated(facts: Facts) -> str:
@@ -115,12 +123,20 @@ def as_foretold(facts: Facts) -> str:
     return f"{facts['split']}: loss {loss:.3f}, bits per byte {bits:.2f}"
 
 
+def as_answered(facts: Facts) -> str:
+    """What a pretrained reader came to, in a few words."""
+    figures = [run["figures"] for run in facts["runs"]]
+    shares = {name: fmean(each[name]["value"] for each in figures) for name in ASKED}
+    return "right: " + ", ".join(f"{name} {value:.1%}" for name, value in shares.items())
+
+
 TOLD = {
     "classify": accuracy,
     "caption": in_short,
     "translate": as_translated,
     "language": as_foretold,
     "sentiment": accuracy,
+    "pretrain": as_answered,
 }
 
 

@@ -16,4 +16,5 @@ def gpu_tests() -> list[str]:
         lines += [
             f"Failed: `{test['id']}`." for test in facts["tests"] if test["outcome"] == "failed"
         ]
+        lines += [facts["note"]] if "note" in facts else []
     return lines

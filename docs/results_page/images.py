@@ -1,6 +1,6 @@
 """Models that tell images apart: every recorded run, and budgets compared."""
 
-from results_page.cells import accuracy, table
+from results_page.cells import right_on_test, table
 from results_page.records import made_on, recorded, runs_of
 
 
@@ -16,7 +16,7 @@ def trained() -> list[str]:
             [
                 f"`{facts['command']}`",
                 f"{facts['parameters']:,}",
-                accuracy(facts),
+                right_on_test(facts),
                 f"{sum(gaps) / len(gaps):+.1%}",
                 f"{seconds:.0f} s",
                 f"{waited:.1%}",

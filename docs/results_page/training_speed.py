@@ -54,7 +54,17 @@ def translation_speed(name: str) -> list[str]:
         for who, row in facts["rows"].items()
     ]
     head = ["who", "parameters", "padding", "real tokens/s", "quartiles", "× time"]
-    return [f"## Translation, trained on {machine(name)}", origin(facts), table(head, rows)]
+    return [
+        f"## Translation, trained on {machine(name)}",
+        f"{origin(facts)} {PADDED}",
+        table(head, rows),
+    ]
+
+
+PADDED = (
+    "Batches are filled up to their longest text: *padding* is the share of such filling, which "
+    "the real tokens leave out. *× time* is how many times as long as regard the same pairs take."
+)
 
 
 def reached(name: str) -> list[str]:
@@ -98,5 +108,5 @@ REACHED = (
     "the number of epochs, for in three it does not get there); and by the `Trainer` with the "
     "batch, rate and schedule of the recipe, which leaves its AdamW, its loop and the way of its "
     "data. All are asked the same validation images after equally many images, and their clocks "
-    "stand still meanwhile."
+    "stand still meanwhile. *× time* is how many times as long as by the recipe it takes."
 )

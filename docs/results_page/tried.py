@@ -1,0 +1,56 @@
+"""What was tried: settings that were compared before one of them was kept."""
+
+from typing import Any
+
+from results_page.cells import table
+from results_page.records import Facts, named, origin, read
+
+
+def tried() -> list[str]:
+    """One table a record, `results/tried-*.json`, the best of each recipe first."""
+    parts: list[str] = []
+    for name in named("tried-*"):
+        facts = read(name)
+        also = list(dict.fromkeys(key for row in facts["rows"] for key in row.get("also", {})))
+        rows = sorted(facts["rows"], key=lambda row: (row["recipe"], -row["validation"]))
+        seeds = "one seed each" if facts["seeds"] == 1 else f"{facts['seeds']} seeds each"
+        head = ["recipe", "changed", "parameters", "epochs", "right", *also]
+        parts += [
+            f"**{facts['words']}.** {origin(facts)} One row a "
+            f"setting, {seeds}; *right* is the share of right answers. Measured on "
+            f"{facts['split']}.",
+            table(head, [line(row, also) for row in rows]),
+            *then(facts),
+        ]
+    return ["## What was tried", TRIED, *parts] if parts else []
+
+
+def line(row: Facts, also: list[str]) -> list[Any]:
+    seen = row.get("also", {})
+    return [
+        row["recipe"],
+        ", ".join(f"`{key} = {value}`" for key, value in row["changes"].items()) or "nothing",
+        f"{row['parameters']:,}",
+        row["epochs"],
+        f"{row['validation']:.1%}",
+        *(f"{seen[key]:.1%}" if key in seen else "" for key in also),
+    ]
+
+
+def then(facts: Facts) -> list[str]:
+    """What was measured after the choice."""
+    if "then" not in facts:
+        return []
+    later = facts["then"]
+    values = ", ".join(f"{value:.1%}" for value in later["values"])
+    return [
+        f"{later['words']}: {later['mean']:.1%} ± {later['deviation']:.1%} ({values}), by "
+        f"`{later['command']}`."
+    ]
+
+
+TRIED = (
+    "Settings that were compared before some were kept, the failed ones too: on held-out images "
+    "or texts that no test figure above is measured on. With one seed each, rows that differ by "
+    "half a point may as well stand the other way round."
+)
