@@ -559,6 +559,8 @@ def test_nothing_is_wider_than_the_page(visit, width):
     for hash_ in ("#ideas", "#lab", "#lab/pe-index", "#lab/small-vit"):
         page = visit(hash_, width=width, dark=width == 390)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # Choices that find no room side by side go below one another, and no word is broken.
+        assert all(high < 40 for high in page.each(".choice button", "e.offsetHeight"))
 
 
 @pytest.mark.chromium
