@@ -10,7 +10,7 @@ from torch import nn
 from regard.bench import bench, decoding
 from regard.bench.captions import OURS, TRANSFORMERS
 from regard.bench.decoding import Subject, write, write_theirs
-from regard.bench.training import count
+from regard.bench.measure import count
 from regard.bench.twins import as_gpt2
 from regard.model import GPT, GPTConfig
 

@@ -7,25 +7,19 @@ import pytest
 import torch
 from torch import nn
 
-from regard.bench import bench, training
-from regard.bench.measure import interleave
+from regard.bench import bench, training, vit_peers
+from regard.bench.measure import count, interleave
 from regard.bench.training import (
-    ENCODER,
     MODELS,
     OURS,
     OURS_PLAIN,
-    PEERS,
-    EncoderViT,
     ShuffledImages,
-    Sought,
     Subject,
-    check_fair,
-    count,
-    find_peers,
     noise,
     plain_loop,
     regards_loop,
 )
+from regard.bench.vit_peers import ENCODER, PEERS, EncoderViT, Sought, check_fair, find_peers
 from regard.data.augment import ImageBatch
 from regard.model import ViT, ViTConfig
 from regard.train.loop import Batches
@@ -63,7 +57,7 @@ def test_a_peer_that_is_not_installed_is_left_out_with_a_sentence(monkeypatch, t
     def absent():
         raise ImportError("No module named 'someone'")
 
-    monkeypatch.setattr(training, "PEERS", {"someone": Sought(absent, "pip install someone")})
+    monkeypatch.setattr(vit_peers, "PEERS", {"someone": Sought(absent, "pip install someone")})
     monkeypatch.setattr(training, "MODELS", {"tiny": Subject(TINY, 4, {"cpu": [4]})})
     monkeypatch.setattr(training, "IMAGES", 100)
     bench("training", quick=True, device="cpu", out=tmp_path)
@@ -75,8 +69,8 @@ def test_a_peer_that_is_not_installed_is_left_out_with_a_sentence(monkeypatch, t
 
 
 def test_a_missing_library_is_an_import_error_and_nothing_else(monkeypatch):
-    monkeypatch.setattr(training, "import_module", lambda name: __import__("no_such_library"))
-    monkeypatch.setattr(training.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(vit_peers, "import_module", lambda name: __import__("no_such_library"))
+    monkeypatch.setattr(vit_peers.util, "find_spec", lambda name: None)
     found, left_out = find_peers()
     assert set(found) == {ENCODER} and set(left_out) == {"transformers", "vit-pytorch"}
     assert "No module named 'vit_pytorch'" in left_out["vit-pytorch"]

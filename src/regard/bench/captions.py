@@ -27,9 +27,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.bench.measure import interleave
+from regard.bench.measure import count, interleave, version
 from regard.bench.table import rate_table
-from regard.bench.training import count, version
 from regard.bench.twins import BEGIN, END, PADDING, as_captioner
 from regard.evaluate.generate import Rules, beam_search, greedy
 from regard.machine import machine

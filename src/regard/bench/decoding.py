@@ -22,9 +22,8 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.bench.captions import OURS, STATIC, TRANSFORMERS, Words
-from regard.bench.measure import interleave
+from regard.bench.measure import count, interleave, version
 from regard.bench.table import rate_table
-from regard.bench.training import count, version
 from regard.bench.twins import BEGIN, END, PADDING, as_gpt2
 from regard.evaluate.generate import Rules, greedy
 from regard.machine import machine

@@ -5,9 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from importlib import metadata
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 
 class Timing(NamedTuple):
@@ -77,3 +79,16 @@ def matmul_peak(device: torch.device, dtype: torch.dtype) -> float:
     a, b = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
     timing = interleave({"product": lambda: a @ b}, device, rounds=5)["product"]
     return 2 * side**3 / timing.median
+
+
+def count(model: nn.Module) -> int:
+    """How many numbers a model has to learn."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def version(name: str) -> str | None:
+    """Of an installed package, if it says."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:  # copied beside us rather than installed
+        return None

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from regard.bench.course import Course
+from regard.bench.measure import count, version
 from regard.bench.reach_loops import Goal, Learner, by_regard, by_trainer, load_trainer
-from regard.bench.training import count, version
 from regard.config import change
 from regard.errors import UserError
 from regard.machine import machine

@@ -26,8 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import sinusoidal
-from regard.bench.measure import interleave
-from regard.bench.training import count
+from regard.bench.measure import count, interleave
 from regard.data.lines import Lines
 from regard.data.pair_batches import PairBatch, Picker, Tokens, by_length, cut
 from regard.machine import machine
