@@ -27,9 +27,10 @@ def boards() -> list[str]:
     head += ["whole time", "of which once", "images/s", "on"]
     parts = ["## Boards of CIFAR-10", BOARDS, PUBLISHED]
     for board, words in STEMMED.items():
-        rows = [board_row(facts) for which, facts in found if which == board]
-        if rows:
-            parts += [f"### {board.capitalize()}", words, table(head, rows)]
+        there = [facts for which, facts in found if which == board]
+        if there:
+            parts += [f"### {board.capitalize()}", words, table(head, [*map(board_row, there)])]
+            parts += [f"`{each['recipe']}`: {each['note']}" for each in there if "note" in each]
     parts.append(
         f"![Accuracy on validation against seconds since the first batch](../results/{PICTURE}.png)"
     )
