@@ -109,20 +109,26 @@ def reading_item(
     packs: list[HeadMaps] = []
     summaries: list[HeadSummary] = []
     total: Any = 0
-    with ThreadPoolExecutor(1) as beside:  # numpy works without the interpreter: two cores help
+    layers = 0
+
+    def told(heads: Float[np.ndarray, "heads n m"]) -> tuple[HeadMaps, list[HeadSummary], Any]:
+        return head_maps(heads, causal=causal), [measure(head) for head in heads], heads.sum(0)
+
+    with ThreadPoolExecutor(2) as threads:  # numpy works without the interpreter: two cores help
         for layer in maps:
             if layer.shape[1:] != (n, m):
                 raise ValueError(
                     f"{n} words that look at {m} have maps of shape {layer.shape}, "
                     "not (heads, words that look, words looked at)"
                 )
-            packing = beside.submit(head_maps, layer, causal=causal)
-            summaries += map(measure, layer)
-            total = total + layer.sum(0)
-            packs.append(packing.result())
+            for pack, found, summed in threads.map(told, filter(len, np.array_split(layer, 2))):
+                packs.append(pack)
+                summaries += found
+                total = total + summed
+            layers += 1
     if not summaries:
         raise ValueError(f"{n} words that look at {m} have maps of shape {(0, n, m)}, of no head")
-    layers, heads = len(packs), len(summaries) // len(packs)
+    heads = len(summaries) // layers
     names = [f"layer {i + 1}, head {j + 1}" for i in range(layers) for j in range(heads)]
     if len(names) > 1:
         mean = total / len(names)
