@@ -24,7 +24,9 @@ def studio() -> list[str]:
         f"{text['tokens']} tokens is read by {text['layers']} layers of {text['heads']} heads: "
         "median, and the slowest of twenty. *First paint* is the page without an answer; at the "
         "*first useful paint* words are shaded and the arcs and the small maps of all heads are "
-        "there, so it waits for the model. An act is timed to the second frame after it, which is "
+        "there, so it waits for the model. Every page opens in a new window, which Chromium draws "
+        "on the same cores meanwhile, but where the table says otherwise. An act is timed to the "
+        "second frame after it, which is "
         f"33 ms at the least. The saved page has {saved['size, MB']:g} MB. With the run not loaded "
         "yet, the first useful paint took "
         f"{live['first useful paint, the run not loaded, s']:.1f} s.",
