@@ -748,3 +748,22 @@ def test_weights_stay_float32_under_autocast_and_shapes_need_no_values():
     assert torch.equal(ours.weights, exact.weights) and torch.equal(ours.read, exact.read)
     meta = attend(*(x.to("meta") for x in (q, k, v)))
     assert meta.read.shape == (1, 2, 6, 8) and meta.weights.shape == (1, 2, 6, 6)
+
+
+def test_transforms_of_functions_go_through_it():
+    """Also where the mask is what they vary, so that scores are one for all of them."""
+    q, k, v = torch.randn(3, 5, 8).unbind()
+    masks = torch.rand(4, 5, 5) > 0.4
+    one_by_one = torch.stack([attend(q, k, v, mask=mask).read for mask in masks])
+    at_once = torch.func.vmap(lambda mask: attend(q, k, v, mask=mask).read)(masks)
+    torch.testing.assert_close(at_once, one_by_one)
+    with torch.no_grad():
+        again = torch.func.vmap(lambda mask: attend(q, k, v, mask=mask).read)(masks)
+    assert torch.equal(again, at_once)
+
+    def total(q):
+        return attend(q, k, v, mask=masks[0]).read.square().sum()
+
+    by_hand = torch.autograd.grad(total(q.requires_grad_()), q)[0]
+    for transform in (torch.func.grad, torch.func.jacrev, torch.func.jacfwd):
+        torch.testing.assert_close(transform(total)(q.detach()), by_hand)

@@ -38,8 +38,8 @@ MUTANTS = {
     ),
     "an inverted mask in the plain path": Mutant(
         "core.py",
-        "scores = scores.masked_fill(~allowed, -torch.inf)",
-        "scores = scores.masked_fill(allowed, -torch.inf)",
+        "scores = fill(scores, ~allowed, -torch.inf)",
+        "scores = fill(scores, allowed, -torch.inf)",
     ),
     "an inverted mask in the fast path": Mutant(
         "sdpa.py", "readable = allowed | blind", "readable = ~allowed | blind"
@@ -53,10 +53,10 @@ MUTANTS = {
         "core.py", "weights = scores.softmax(-1)\n", "weights = scores.softmax(-2)\n"
     ),
     "softmax over the queries under a mask": Mutant(
-        "core.py", "fill(blind, 0.0).softmax(-1).masked", "fill(blind, 0.0).softmax(-2).masked"
+        "core.py", "fill(scores.softmax(-1), blind", "fill(scores.softmax(-2), blind"
     ),
     "a finite fill in the plain path": Mutant(
-        "core.py", "scores.masked_fill(~allowed, -torch.inf)", "scores.masked_fill(~allowed, -1e9)"
+        "core.py", "fill(scores, ~allowed, -torch.inf)", "fill(scores, ~allowed, -1e9)"
     ),
     "a finite fill in the fast path": Mutant(
         "sdpa.py",
@@ -104,7 +104,7 @@ MUTANTS = {
         "core.py", "k.repeat_interleave(share, -3)", "k.repeat(1, share, 1, 1)"
     ),
     "blind rows left as they are": Mutant(
-        "core.py", ".softmax(-1).masked_fill(blind, 0.0)", ".softmax(-1)"
+        "core.py", "fill(scores.softmax(-1), blind, 0.0)", "scores.softmax(-1)"
     ),
     "blind rows left as they are by the fast path": Mutant(
         "sdpa.py", "return read.masked_fill(blind, 0.0)", "return read"

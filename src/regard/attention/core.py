@@ -104,8 +104,7 @@ def _plain(call: Call) -> Attended:
         scores = torch.einsum("...nd,...md->...nm", q.to(wide) * call.beta, k.to(wide))
     if bias is not None:
         scores = scores + bias.to(wide)
-    # Scores are ours alone, and may be written over where no gradient will ask for them.
-    fill = Tensor.masked_fill if scores.requires_grad else Tensor.masked_fill_
+    fill = Tensor.masked_fill_ if _may_write_over(scores) else Tensor.masked_fill
     if allowed is not None:
         scores = fill(scores, ~allowed, -torch.inf)
 
@@ -120,6 +119,16 @@ def _plain(call: Call) -> Attended:
         weights = fill(scores.softmax(-1), blind, 0.0)
     read = torch.einsum("...nm,...me->...ne", weights, v.to(wide))
     return Attended(read.to(v.dtype), weights.to(v.dtype))
+
+
+def _may_write_over(scores: Tensor) -> bool:
+    """Whether nobody else will ask for them: no gradient, no compiler, no transform of torch.func.
+
+    `vmap` over masks, say, has scores that are one for all of them.
+    """
+    if scores.requires_grad or torch.compiler.is_compiling():
+        return False
+    return torch._C._functorch.peek_interpreter_stack() is None
 
 
 def plain_in_rows(call: Call, entries: int = 1 << 24) -> Tensor:
