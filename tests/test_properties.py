@@ -232,7 +232,7 @@ def calls(draw: st.DrawFn) -> tuple[list[Tensor], dict]:
 
 
 @given(calls())
-@examples(200)
+@examples(150)
 def test_the_fast_path_agrees_with_the_plain_one(call):
     tensors, how = call
     if how["bias"] is not None:
