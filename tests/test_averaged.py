@@ -1,6 +1,7 @@
 """The mean of runs' weights is a run, and is measured beside them before it is praised."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -96,3 +97,16 @@ def test_what_cannot_be_averaged_gets_a_sentence(runs, tmp_path):
 def test_it_lies_beside_the_first_where_no_place_is_named(runs):
     found = average(runs)
     assert found.run.folder.path == runs[0].folder.path.parent / "classify-digits-mean-001"
+    again = average([found.run, runs[0]])  # a mean may be averaged like any other run
+    assert again.run.folder.about()["averaged"] == "2"
+
+
+def test_where_the_data_are_gone_no_folder_is_begun(runs, tmp_path, monkeypatch):
+    def gone(config):
+        raise UserError("digits are gone")
+
+    again = [rg.load(run.folder.path, device="cpu") for run in runs]
+    monkeypatch.setattr(again[0], "task", replace(again[0].task, read=gone))
+    with pytest.raises(UserError, match="are gone"):
+        average(again, tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()

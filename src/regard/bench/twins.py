@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.model import GPT, Captioner
-from regard.model.config import CaptionerConfig, DecoderConfig, StackConfig
+from regard.model.config import CaptionerConfig, DecoderConfig, StackConfig, ViTConfig
 from regard.model.decoder import Decoder
 
 PADDING, BEGIN, END = 0, 1, 2  # the first two are never written, as in life
@@ -35,28 +35,33 @@ def as_captioner(model: Captioner) -> nn.Module:
     transformers: Any = import_module("transformers")
     config, seen = model.config, model.config.encoder
     check_captioner(config)
-    encoder = transformers.ViTConfig(
-        hidden_size=seen.width,
-        num_hidden_layers=seen.layers,
-        num_attention_heads=seen.heads,
-        intermediate_size=seen.hidden_width,
-        hidden_act=ACTIVATIONS[seen.feed_forward],
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        layer_norm_eps=seen.eps,
-        image_size=seen.image,
-        patch_size=seen.patch,
-        num_channels=seen.channels,
-        attn_implementation="sdpa",
-    )
     theirs: nn.Module = transformers.VisionEncoderDecoderModel(
-        encoder=transformers.ViTModel(encoder, add_pooling_layer=False),
+        encoder=transformers.ViTModel(vit_config(seen), add_pooling_layer=False),
         decoder=transformers.GPT2LMHeadModel(
             gpt2_config(config, add_cross_attention=True, is_decoder=True)
         ),
     )
     weights = dict(encoder_weights(model)) | dict(decoder_weights(model, "decoder."))
     return filled(theirs, weights, model)
+
+
+def vit_config(config: ViTConfig, **more: Any) -> Any:
+    """Our ViT as transformers describes one."""
+    return import_module("transformers").ViTConfig(
+        hidden_size=config.width,
+        num_hidden_layers=config.layers,
+        num_attention_heads=config.heads,
+        intermediate_size=config.hidden_width,
+        hidden_act=ACTIVATIONS[config.feed_forward],
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        layer_norm_eps=config.eps,
+        image_size=config.image,
+        patch_size=config.patch,
+        num_channels=config.channels,
+        attn_implementation="sdpa",
+        **more,
+    )
 
 
 def as_gpt2(model: GPT) -> nn.Module:

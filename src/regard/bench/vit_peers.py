@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.bench.measure import count
+from regard.bench.twins import vit_config
 from regard.model import ViTConfig
 from regard.model.parts import make_head
 
@@ -57,22 +58,8 @@ def find_transformers() -> Peer:
     transformers: Any = import_module("transformers")
 
     def build(config: ViTConfig) -> nn.Module:
-        theirs = transformers.ViTConfig(
-            hidden_size=config.width,
-            num_hidden_layers=config.layers,
-            num_attention_heads=config.heads,
-            intermediate_size=config.hidden_width,
-            hidden_act="gelu",
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-            layer_norm_eps=config.eps,
-            image_size=config.image,
-            patch_size=config.patch,
-            num_channels=config.channels,
-            num_labels=config.classes,
-            qkv_bias=config.bias,  # the one kind of bias it can leave out
-            attn_implementation="sdpa",
-        )
+        # Biases of q, k and v are the one kind that it can leave out.
+        theirs = vit_config(config, num_labels=config.classes, qkv_bias=config.bias)
         model = transformers.ViTForImageClassification(theirs)
         model.classifier = make_head(config.width, config.head, config.classes)
         return LogitsOf(model)

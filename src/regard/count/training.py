@@ -89,16 +89,16 @@ def estimate(
         steps[name] = step_on(with_depths(config, deeper), sizes, device)
         held[name] = peak_of(steps[name], device) - before
     took = fastest(steps, device)
-    time, memory = added_up(took, wanted), added_up(held, wanted)
+    seconds, memory = added_up(took, wanted), added_up(held, wanted)
     products = (1 + BACKWARD) * total(listed, "multiply_adds")
     moved = (1 + BACKWARD) * total(listed, "moved") * NUMBER
     gpu = device.type == "cuda"
     return Estimate(
-        time.all,
+        seconds.all,
         machine.seconds(products, moved),
         round(memory.all) if gpu else training_peak(listed) * NUMBER,
-        time.layers,
-        time.around,
+        seconds.layers,
+        seconds.around,
         machine,
         took.get("real"),
         held.get("real") if gpu else None,

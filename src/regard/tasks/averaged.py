@@ -54,17 +54,19 @@ def average(runs: Sequence[Run], out: Path | None = None) -> Averaged:
     It is beside the first of them unless `out` says where.
     """
     expect_alike(runs)
-    first, machine_of = runs[0], machine(runs[0].device)
+    first = runs[0]
+    # What can fail comes before there is a folder: data that are gone, weights that are damaged.
+    measure = first.task.measure(first.config, first.data, first.device)
     mean = mean_of([run.folder.read_tensors(WEIGHTS) for run in runs])
     folder = beside(first) if out is None else RunFolder.at(out)
-    about = {name: word for name, word in first.folder.about().items() if name != "format"}
+    about = first.folder.about() | {"averaged": str(len(runs))}
+    about.pop("format")
     with folder.locked():
-        folder.write_config(first.config, **about, averaged=str(len(runs)))
+        folder.write_config(first.config, **about)
         folder.write_facts("data", to_values(first.facts))
-        folder.write_facts("machine", machine_of)
+        folder.write_facts("machine", machine(first.device))
         folder.write_tensors(WEIGHTS, mean)
         made = load(folder.path, device=str(first.device))
-        measure = first.task.measure(first.config, first.data, first.device)
         with torch.no_grad():
             figures = measure(made.model)
         last = [run.metrics[-1] for run in runs]
@@ -123,11 +125,12 @@ def compared(run: Run, first: Run) -> Iterator[tuple[str, object, object]]:
         for each in (run, first)
     )
     for name in ours:
-        yield f"{name} with digest", digest_of(ours[name]), digest_of(theirs.get(name))
+        yield f"{name} with digest", short_digest(ours[name]), short_digest(theirs.get(name))
 
 
 MEANING = ("classes", "vocabulary")  # facts of the data that say what numbers stand for
 
 
-def digest_of(value: object) -> str:
+def short_digest(value: object) -> str:
+    """A word for something long."""
     return hashlib.sha256(repr(value).encode()).hexdigest()[:12]
