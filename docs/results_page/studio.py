@@ -34,6 +34,7 @@ def studio() -> list[str]:
             ["", "in the studio", "a saved page"],
             [[name, said(live, name), said(saved, name)] for name in names],
         ),
+        facts["note"],
         f"{visits['clients']} clients that asked two small runs without a pause for "
         f"{visits['seconds']:g} s had {visits['answers']:,} answers and {len(visits['errors'])} "
         "errors. How long they waited, in ms:",
