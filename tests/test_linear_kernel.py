@@ -233,3 +233,23 @@ def test_it_can_be_compiled_around():
     ours, theirs = torch.compile(layer)(*qkv), layer(*qkv)
     torch.testing.assert_close(ours, theirs)
     torch.testing.assert_close(grad(ours.sum(), qkv), grad(theirs.sum(), qkv))
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(
+    importlib.util.find_spec("fla") is None, reason="flash-linear-attention is not installed"
+)
+@pytest.mark.parametrize("n", [1, 65, 1000])
+def test_flash_linear_attention_reads_the_same_where_it_is_installed(n):
+    from regard.attention.causal_sums import way_to_sum
+
+    qkv = features(n, 64, 64, torch.bfloat16, heads=4, groups=2)
+    way = way_to_sum(qkv[0], qkv[2])
+    assert way.words == "flash-linear-attention"
+    twins = exact(qkv)
+    read, right = way.read(*qkv, torch.bfloat16), plain_read(*twins)
+    assert_near(read, right, torch.bfloat16)
+    push = torch.randn_like(right)
+    ours = grad(read, qkv, push.to(read.dtype))
+    for got, want in zip(ours, grad(right, twins, push), strict=True):
+        assert_near(got, want, torch.bfloat16)
