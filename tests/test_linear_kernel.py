@@ -251,5 +251,6 @@ def test_flash_linear_attention_reads_the_same_where_it_is_installed(n):
     assert_near(read, right, torch.bfloat16)
     push = torch.randn_like(right)
     ours = grad(read, qkv, push.to(read.dtype))
+    least = 0.1 if n == 1 else 1e-30  # alone, a token reads itself whatever q and k
     for got, want in zip(ours, grad(right, twins, push), strict=True):
-        assert_near(got, want, torch.bfloat16)
+        assert_near(got, want, torch.bfloat16, least)

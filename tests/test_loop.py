@@ -12,7 +12,7 @@ from torch import nn
 
 import toy_run
 from regard.errors import UserError
-from regard.runs import RunFolder
+from regard.runs import RunFolder, epochs_in
 from regard.train.config import OptimiserConfig, ScheduleConfig, TrainConfig
 from regard.train.estimate import estimate
 from regard.train.loop import Progress, train
@@ -152,6 +152,19 @@ def test_the_best_weights_by_validation_are_kept_and_patience_ends_the_run(tmp_p
     assert [line["accuracy"] for line in run.metrics()] == [0.2, 0.9, 0.5, 0.4]
     kept = run.read_tensors("model.safetensors")
     assert all(torch.equal(kept[name], weights[1][name]) for name in kept)
+
+
+def test_measuring_now_and_then_changes_no_step_and_leaves_out_no_loss(tmp_path):
+    often = run_toy(tmp_path / "often", TrainConfig(epochs=5))
+    seldom = run_toy(tmp_path / "seldom", TrainConfig(epochs=5, measure=2))
+    assert same(often, seldom)
+    lines, few = (RunFolder(tmp_path / name).metrics() for name in ("often", "seldom"))
+    assert [line["epoch"] for line in few] == [2, 4, 5]
+    assert few[-1]["accuracy"] == lines[-1]["accuracy"]
+    losses = [line["loss"] for line in lines]  # all epochs have as many items
+    pairs = [(losses[0] + losses[1]) / 2, (losses[2] + losses[3]) / 2, losses[4]]
+    assert [line["loss"] for line in few] == pytest.approx(pairs)
+    assert epochs_in(few) == 5 and epochs_in(few[:1]) == 2 and epochs_in([]) == 0
 
 
 def test_state_of_another_configuration_is_refused_in_a_sentence(tmp_path):

@@ -15,7 +15,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -321,6 +321,11 @@ class RunFolder:
             yield
         finally:
             file.close()  # which also lets go of the lock
+
+
+def epochs_in(lines: Sequence[Mapping[str, Any]]) -> int:
+    """How many epochs are over by lines of metrics: those that nobody measured have no line."""
+    return int(lines[-1].get("epoch", len(lines))) if lines else 0
 
 
 def _nested(config: Any) -> str:

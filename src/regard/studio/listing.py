@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 
 from regard.config import to_values
 from regard.errors import UserError
-from regard.runs import RunFolder
+from regard.runs import RunFolder, epochs_in
 from regard.studio.kinds import kind_of
 from regard.studio.trainings import Trainings
 from regard.tasks import find
@@ -53,8 +53,9 @@ class Read:
     @property
     def complete(self) -> bool:
         """Whether no epoch is left: all are done, or patience was over before."""
-        done, patience = len(self.metrics), int(self.config.train.patience)
-        best = [at for at, line in enumerate(self.metrics) if line.get("best")]
+        done, patience = epochs_in(self.metrics), int(self.config.train.patience)
+        lines = self.metrics
+        best = [epochs_in(lines[: at + 1]) - 1 for at, line in enumerate(lines) if line.get("best")]
         return done >= self.epochs or bool(patience and best and done - 1 - best[-1] >= patience)
 
 
@@ -125,7 +126,7 @@ class Runs:
             "data": str(read.facts.get("data") or read.config.data),
             "recipe": read.about.get("recipe"),
             "state": self.state(path, read),
-            "epoch": len(lines),
+            "epoch": epochs_in(lines),
             "epochs": read.epochs,
             "figure": {"name": deciding, "value": value} if is_number(value) else None,
             "spark": [each for each in values if is_number(each)],
@@ -189,7 +190,9 @@ class Runs:
         if self.state(path, read) == "training":
             raise HTTPException(409, f"{name} is training already")
         if read.complete:
-            raise HTTPException(409, f"{name} is done: {len(read.metrics)} epochs of {read.epochs}")
+            raise HTTPException(
+                409, f"{name} is done: {epochs_in(read.metrics)} epochs of {read.epochs}"
+            )
         self.trainings.resume(path, read.about, read.config)
 
 

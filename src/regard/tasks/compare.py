@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from regard.errors import UserError
 from regard.look.curves import curves_figure, gap
+from regard.runs import epochs_in
 from regard.tasks.report import marks
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
         rows.append(
             Row(
                 run.folder.path.name,
-                len(lines),
+                epochs_in(lines),
                 apart.train,
                 apart.held_out,
                 apart.difference,

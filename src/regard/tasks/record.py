@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.config import to_values
 from regard.errors import UserError
+from regard.runs import epochs_in
 from regard.tasks.recipe import Recipe, recipes
 from regard.tasks.session import SEED, differences, parameters
 from regard.tasks.task import Judged
@@ -58,7 +59,7 @@ def recorded(runs: Sequence[Run], judged: Sequence[Judged], split: str) -> dict[
         "runs": [
             {
                 "seed": run.config.train.seed,
-                "epochs": len(run.metrics),
+                "epochs": epochs_in(run.metrics),
                 "seconds": run.metrics[-1]["seconds"],
                 "waited": run.metrics[-1]["waited"],
                 "last": {key: run.metrics[-1][key] for key in run.metrics[-1] if "." in key},

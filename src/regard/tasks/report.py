@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard.config import to_values
 from regard.look.curves import curves_figure
 from regard.look.document import Document, Section, render
-from regard.runs import RunFolder
+from regard.runs import RunFolder, epochs_in
 from regard.tasks.session import parameters
 from regard.tasks.task import Judged
 from regard.train.display import duration
@@ -100,7 +100,9 @@ def about(run: Run) -> list[list[str]]:
         ["regard", str(run.folder.about().get("regard", "?"))],
     ]
     if lines:
-        rows.insert(2, ["trained", f"{len(lines)} epochs in {duration(lines[-1]['seconds'])}"])
+        rows.insert(
+            2, ["trained", f"{epochs_in(lines)} epochs in {duration(lines[-1]['seconds'])}"]
+        )
     return rows
 
 

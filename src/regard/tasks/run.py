@@ -22,7 +22,7 @@ from torch import nn
 from regard.attention import Mask
 from regard.config import build, change, to_values
 from regard.errors import UserError
-from regard.runs import RunFolder
+from regard.runs import RunFolder, epochs_in
 from regard.tasks import TASKS, find
 from regard.tasks.promise import promise_kept
 from regard.tasks.recipe import choose_recipe
@@ -272,7 +272,7 @@ class Run:
             name = next((key for key in lines[-1] if key.startswith("validation.")), None)
             if name:
                 best = f", best {name} {max(line.get(name, 0.0) for line in lines):.4f}"
-        return f"<{self.task.name} run {self.folder.path}: {len(lines)} epochs{best}>"
+        return f"<{self.task.name} run {self.folder.path}: {epochs_in(lines)} epochs{best}>"
 
     def _repr_html_(self) -> str:
         curves = self.folder.path / "curves.svg"

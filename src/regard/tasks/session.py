@@ -39,7 +39,7 @@ SEED = "train.seed"
 # What may be said anew when a run goes on: none of it changes the steps already made.
 MAY_CHANGE = {
     *("train.epochs", "train.patience", "train.save_seconds", "train.capture"),
-    "train.compile",
+    *("train.compile", "train.measure"),
     *("train.clip", "train.optimiser.rate", "train.optimiser.matrix_rate"),
 }
 

@@ -27,7 +27,7 @@ from rich.table import Table
 
 from regard.config import change
 from regard.errors import UserError, nearest
-from regard.runs import RunFolder
+from regard.runs import RunFolder, epochs_in
 from regard.tasks import find
 from regard.tasks.comparison_figure import Told, draw
 from regard.tasks.processes import Row, in_processes, tell, written
@@ -183,7 +183,7 @@ def worked(how: Asked, what: Compared, name: str, choice: Choice, seed: int) -> 
         "words": choice.words,
         **what.judged(run),
         "parameters": parameters(run.model),
-        "epochs": len(run.metrics),
+        "epochs": epochs_in(run.metrics),
         "seconds": run.metrics[-1]["seconds"],
     }
 

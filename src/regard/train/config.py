@@ -73,6 +73,8 @@ class TrainConfig:
     """Share that a running mean of the weights keeps at each step; 0 keeps no mean."""
     keep: Literal["best", "last"] = "best"
     """Which epoch's weights are kept: the best on validation, or the last, if that is too small."""
+    measure: int = 1
+    """Epochs from one measuring on validation to the next; the last is measured whatever it is."""
     patience: int = 0
     """Epochs without a better validation figure before stopping; 0 never stops early."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -94,7 +96,10 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_kinds(self)
-        for name, least in (("epochs", 1), ("accumulate", 1), ("patience", 0), ("seed", 0)):
+        for name, least in (
+            *(("epochs", 1), ("accumulate", 1), ("measure", 1)),
+            *(("patience", 0), ("seed", 0)),
+        ):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: at least {least}")
         if self.keep == "last" and self.patience:

@@ -65,7 +65,7 @@ def estimate(
         fastest = recorded if capture else plain
     steps = steps_of(config, len(batches))
     measuring = fastest.seconds * measured / max(1.0, fastest.items) / 3
-    seconds = steps * fastest.seconds + config.epochs * measuring
+    seconds = steps * fastest.seconds + -(-config.epochs // config.measure) * measuring
     # Compiled numbers are rounded elsewhere, so a run that must repeat itself says so itself.
     earned = device.type == "cuda" and seconds > EARNS_COMPILING and not config.deterministic
     compiles = earned if config.compile == "auto" else config.compile == "on"

@@ -60,7 +60,7 @@ class Progress:
     epoch: int = 0  # the epoch under way, from 0
     batch: int = 0  # batches of it that are done
     step: int = 0  # optimiser steps altogether
-    loss: float = 0.0  # summed over the items of this epoch
+    loss: float = 0.0  # summed over the items since it was last measured
     items: int = 0
     best: float | None = None
     best_loss: float = 0.0  # which decides between epochs whose deciding figures are equal
@@ -237,9 +237,24 @@ class Trainer:
             at.loss, at.items = at.loss + loss, at.items + int(each.moved.items)
 
     def finish_epoch(self) -> None:
-        """Measure, write a line, keep the weights if they are the best, save."""
+        """Measure if it is time to, and save."""
         self.read_losses()
         self.expect_numbers()
+        at, config = self.progress, self.config
+        if (at.epoch + 1) % config.measure == 0 or at.epoch + 1 == config.epochs:
+            self.measure_epoch()
+        at.epoch, at.batch = at.epoch + 1, 0
+        over = at.epoch >= config.epochs or self.patience_is_over()
+        due = time.monotonic() - self.saved >= self.saving / SAVING
+        if over or self.interrupted or due:
+            began = time.perf_counter()
+            self.save()
+            at.seconds += time.perf_counter() - began
+        if self.report is not None:
+            self.report(at)
+
+    def measure_epoch(self) -> None:
+        """Measure, write a line, and keep the weights if they are the best."""
         at, began = self.progress, time.perf_counter()
         own = {name: weight.clone() for name, weight in self.model.state_dict().items()}
         weights = own if self.average is None else self.average.weights
@@ -273,15 +288,7 @@ class Trainer:
         }
         self.run.add_metrics(line)
         at.lines += 1
-        at.epoch, at.batch, at.loss, at.items = at.epoch + 1, 0, 0.0, 0
-        over = at.epoch >= self.config.epochs or self.patience_is_over()
-        due = time.monotonic() - self.saved >= self.saving / SAVING
-        if over or self.interrupted or due:
-            began = time.perf_counter()
-            self.save()
-            at.seconds += time.perf_counter() - began
-        if self.report is not None:
-            self.report(at)
+        at.loss, at.items = 0.0, 0
 
     def patience_is_over(self) -> bool:
         at, patience = self.progress, self.config.patience

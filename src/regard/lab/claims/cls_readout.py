@@ -20,6 +20,7 @@ from regard.lab.pictures import bars
 from regard.lab.question import Question
 from regard.lab.records import provenance, recorded
 from regard.model import ViT, ViTConfig
+from regard.runs import epochs_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,7 +111,7 @@ def train(device: str) -> dict[str, Any]:
             for pool in ("class", "mean"):
                 changes = {"model.pool": pool, "train.seed": seed}
                 run = trained(task_with("digits"), "digits", changes, device, Path(folder))
-                row |= {pool: right(run), "epochs": len(run.metrics)}
+                row |= {pool: right(run), "epochs": epochs_in(run.metrics)}
                 if pool == "class":
                     row |= {"borrowed": right(run, borrowed=True)}
                     row |= {"tested": len(run.data.images.test)}
