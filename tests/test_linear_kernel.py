@@ -243,14 +243,16 @@ def test_it_can_be_compiled_around():
 def test_flash_linear_attention_reads_the_same_where_it_is_installed(n):
     from regard.attention.causal_sums import way_to_sum
 
-    qkv = features(n, 64, 64, torch.bfloat16, heads=4, groups=2)
-    way = way_to_sum(qkv[0], qkv[2])
+    # Our kernel holds no heads as wide as these.
+    qkv = features(n, 320, 64, torch.bfloat16, heads=4, groups=2)
+    way = way_to_sum(qkv[0], qkv[2], 320)
     assert way.words == "flash-linear-attention"
     twins = exact(qkv)
     read, right = way.read(*qkv, torch.bfloat16), plain_read(*twins)
     assert_near(read, right, torch.bfloat16)
     push = torch.randn_like(right)
     ours = grad(read, qkv, push.to(read.dtype))
-    least = 0.1 if n == 1 else 1e-30  # alone, a token reads itself whatever q and k
-    for got, want in zip(ours, grad(right, twins, push), strict=True):
-        assert_near(got, want, torch.bfloat16, least)
+    # A token alone reads itself, whatever q and k: of their gradients only roundings are left.
+    some = slice(2, None) if n == 1 else slice(None)
+    for got, want in zip(ours[some], grad(right, twins, push)[some], strict=True):
+        assert_near(got, want, torch.bfloat16)

@@ -39,7 +39,10 @@ def run_of(parameters: int, *values: float, course: Any = COURSE, **more: Any) -
         **{"command": "regard train classify --recipe cifar10-patch", "parts": [200, 20, 50]},
         **MACHINE,
         **{"parameters": parameters, "mean": sum(values) / len(values), "deviation": 0.001},
-        "runs": [{"course": course, "figures": {"accuracy": seen}} for seen in accuracies],
+        "runs": [
+            {"epochs": len(course or COURSE), "course": course, "figures": {"accuracy": seen}}
+            for seen in accuracies
+        ],
     }
     return facts | more
 
@@ -80,6 +83,7 @@ def test_a_mean_over_seeds_says_how_many_got_there() -> None:
         ("cifar10-small", "", PATCHES),
         ("cifar10-stem", "", STEMS),  # a DaViT
         ("cifar10-davit", "", STEMS),
+        ("cifar10-conv", "", STEMS),
         ("cifar10-patch", " --model.stem conv --model.patch 2", STEMS),
     ],
 )
@@ -100,6 +104,10 @@ def test_a_board_has_a_row_for_each_record_with_a_course(results: Path) -> None:
         in said
     )
     assert "### Patches alone" in said and "### Small stems" not in said
+    for run in facts["runs"]:
+        run["epochs"] *= 4  # measured after every fourth
+    record(results, run_a=facts)
+    assert "| 44 s | 34 s | 376 " in "\n".join(boards())
     assert "| 0.15 million | 50.00% (49.0% to 51.0%, one seed) | 7 |" in said
 
 
@@ -149,7 +157,7 @@ def test_what_was_tried_is_shown_best_first_with_what_came_after(results: Path) 
     better = worse | {"changes": {"x": 1, "y": 2}, "validation": 0.6, "also": {"more": 0.7}}
     then = {"words": "Then", "command": "c", "mean": 0.4, "deviation": 0.01, "values": [0.39, 0.41]}
     facts = {"words": "Two", "command": "c", "split": "z", "seeds": 1, "rows": [worse, better]}
-    record(results, tried_a={**MACHINE, **facts, "then": then})
+    record(results, tried_a={**MACHINE, **facts, "then": [then]})
     said = "\n".join(tried())
     assert (
         "| a | `x = 1`, `y = 2` | 9 | 2 | 60.0% | 70.0% |\n| a | nothing | 9 | 2 | 50.0% |" in said

@@ -39,13 +39,10 @@ def line(row: Facts, also: list[str]) -> list[Any]:
 
 def then(facts: Facts) -> list[str]:
     """What was measured after the choice."""
-    if "then" not in facts:
-        return []
-    later = facts["then"]
-    values = ", ".join(f"{value:.1%}" for value in later["values"])
     return [
-        f"{later['words']}: {later['mean']:.1%} ± {later['deviation']:.1%} ({values}), by "
-        f"`{later['command']}`."
+        f"{later['words']}: {later['mean']:.1%} ± {later['deviation']:.1%} "
+        f"({', '.join(f'{value:.1%}' for value in later['values'])}), by `{later['command']}`."
+        for later in facts.get("then", ())
     ]
 
 
