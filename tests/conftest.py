@@ -7,10 +7,11 @@ them into failures, for machines that are known to have the thing.
 
 from __future__ import annotations
 
+import multiprocessing
+import multiprocessing.context
 import os
 import random
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+import plain
 
 if TYPE_CHECKING:
     from browser import Browser, Page
@@ -155,14 +158,27 @@ def own_folders(
         monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
 
 
+@pytest.fixture(scope="session")
+def forks() -> multiprocessing.context.BaseContext:
+    """Makes processes that have torch already: to load it takes longer than most scripts do."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([plain.__name__, *plain.LOADED])
+    return context
+
+
 @pytest.fixture
-def in_a_plain_process() -> Callable[[str], str]:
+def in_a_plain_process(
+    forks: multiprocessing.context.BaseContext, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], str]:
     """Runs a script where shapes are not checked at every call, as users and compilers have it."""
 
     def run(script: str) -> str:
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-3000:]
-        return done.stdout
+        folder = tmp_path_factory.mktemp("plain")
+        process = forks.Process(target=plain.run, args=(script, folder))
+        process.start()
+        process.join(300)
+        assert process.exitcode == 0, (folder / "errors").read_text()[-3000:]
+        return (folder / "out").read_text()
 
     return run
 

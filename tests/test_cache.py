@@ -1,9 +1,5 @@
 """The cache: any chunking of a sequence reads exactly what the one-shot pass reads."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import assume, given
@@ -362,13 +358,6 @@ def test_a_context_is_projected_once(place, kind):
     assert sorted(calls) == ["k", "v"]
 
 
-def test_a_compiled_decoding_step_equals_eager_and_is_compiled_once():
-    # In its own process: a graph cannot hold the shape checks that pytest adds to the source.
-    done = subprocess.run(
-        [sys.executable, "-c", "import checks; checks.compiled_decoding()"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def test_a_compiled_decoding_step_equals_eager_and_is_compiled_once(in_a_plain_process):
+    # A graph cannot hold the shape checks that pytest adds to the source.
+    in_a_plain_process("import checks; checks.compiled_decoding()")

@@ -1,8 +1,6 @@
 """Linear attention: its parallel, chunked and recurrent forms read what the dense weights say."""
 
 import math
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -416,8 +414,8 @@ torch.testing.assert_close(*grads)
 """
 
 
-def test_a_compiled_layer_reads_the_same():  # without the type checks, which no compiler follows
-    subprocess.run([sys.executable, "-c", COMPILED], check=True)
+def test_a_compiled_layer_reads_the_same(in_a_plain_process):
+    in_a_plain_process(COMPILED)
 
 
 @pytest.mark.cuda

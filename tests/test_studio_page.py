@@ -249,13 +249,17 @@ def test_without_runs_a_button_trains_and_the_curves_grow(browser, empty):
     wait(page, "document.querySelector('.state').textContent === 'stopped'")
     done = page.evaluate("Number(document.querySelector('progress').value)")
     assert 0 < done < 60
+    (run,) = [path for path in empty.root.iterdir() if path.is_dir()]
+    before, state = RunFolder(run).metrics(), RunFolder(run).latest_state()
+    assert state is not None and state[0] >= before[-1]["step"]
+    assert "what is done is saved" in (run / "log.txt").read_text()
     page.until("document.querySelector('.acts button')?.textContent === 'Resume'")
     page.click(".acts button")
     wait(page, f"Number(document.querySelector('progress').value) > {done}")
     wait(page, "document.querySelector('.state').textContent === 'done'")
-    (run,) = [path for path in empty.root.iterdir() if path.is_dir()]
     lines = RunFolder(run).metrics()
     assert [line["epoch"] for line in lines] == list(range(1, 61))
+    assert lines[: len(before)] == before  # nothing was learnt twice
     drawn = page.evaluate(
         "document.querySelector('.chart path.series').getAttribute('d').split(/[ML]/).length - 1"
     )

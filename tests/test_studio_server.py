@@ -958,35 +958,6 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_training_is_stopped_keeps_its_state_and_goes_on(root: Path, client: TestClient) -> None:
-    wish = {**WISH, "changes": {**SMALL, "train.epochs": 5000}}
-    got = client.post("/api/runs", json=wish)
-    assert got.status_code == 201
-    name = got.json()["id"]
-    assert name == "classify-digits-001"
-
-    def row() -> dict[str, Any]:
-        return dict(client.get(f"/api/runs/{name}").json())
-
-    assert row()["state"] == "training"  # from the first moment
-    wait_for(lambda: row()["epoch"] >= 1)
-    assert client.post(f"/api/runs/{name}/stop", json={}).status_code == 200
-    wait_for(lambda: row()["state"] == "stopped")
-    stopped = row()
-    assert stopped["error"] is None and stopped["parameters"] and stopped["recipe"] == "digits"
-    assert "what is done is saved" in stopped["log"]
-    state = RunFolder(root / name).latest_state()
-    assert state is not None and state[0] >= stopped["metrics"][-1]["step"]
-
-    assert client.post(f"/api/runs/{name}/resume", json={}).status_code == 200
-    wait_for(lambda: row()["epoch"] >= stopped["epoch"] + 2)
-    assert client.post(f"/api/runs/{name}/stop", json={}).status_code == 200
-    wait_for(lambda: row()["state"] == "stopped")
-    after = row()["metrics"]
-    assert after[: stopped["epoch"]] == stopped["metrics"]  # nothing was learnt twice
-    assert [line["epoch"] for line in after] == list(range(1, len(after) + 1))
-
-
 def test_a_training_that_cannot_begin_says_why(root: Path, client: TestClient) -> None:
     wish = {**WISH, "changes": {**SMALL, "data": "no/such/folder"}}
     name = client.post("/api/runs", json=wish).json()["id"]
