@@ -58,6 +58,19 @@ MUTANTS = {
     "a finite fill in the plain path": Mutant(
         "core.py", "fill(scores, ~allowed, -torch.inf)", "fill(scores, ~allowed, -1e9)"
     ),
+    "an inverted bound on the host": Mutant(
+        "core.py",
+        "torch.where(allowed, torch.inf, -torch.inf)",
+        "torch.where(allowed, -torch.inf, torch.inf)",
+    ),
+    "a finite bound on the host": Mutant(
+        "core.py",
+        "torch.where(allowed, torch.inf, -torch.inf)",
+        "torch.where(allowed, torch.inf, -1e9)",
+    ),
+    "a bound that is always enough": Mutant(
+        "core.py", "return bool(scores.amax(-1).isfinite().all())", "return True"
+    ),
     "a finite fill in the fast path": Mutant(
         "sdpa.py",
         "bias.masked_fill(~allowed, -torch.inf)",

@@ -18,6 +18,7 @@ import torch
 import uvicorn
 from PIL import Image
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -25,7 +26,7 @@ from starlette.routing import Route
 import regard as rg
 from regard.data.embedded.digits import load_digits
 from regard.look.document import packed, plain, png_uri
-from regard.look.text_maps import text_maps
+from regard.look.text_maps import reading_item, text_maps
 from regard.studio import answers
 from regard.studio.app import make_app, page_shell, page_table
 from regard.studio.kept import Kept
@@ -485,9 +486,52 @@ def test_maps_of_heads_are_fetched_when_they_are_chosen(sparing, show, root, kep
     np.testing.assert_allclose(tints, row / row.max(), atol=0.003)
     for choice in ("word=11", "head=5", "form=matrix"):
         page.until(f"location.hash.includes('reading.{choice}')")
-    kept.maps.clear()
+    kept.held.clear()
     page.click(".cell[aria-label^='layer 2, head 1']")
     page.until("document.querySelector('.looks').textContent.includes('no longer kept')")
+
+
+def test_what_heads_do_is_said_when_it_has_come(sparing, show, root, kept, monkeypatch):
+    go_on = threading.Event()
+    known = kept.summaries
+    monkeypatch.setattr(kept, "summaries", lambda key: go_on.wait(30) and known(key))
+    page = show(f"{sparing}#text/lines?text=the%20cat%20sat&reading.head=3")
+    page.until("document.querySelector('.does')?.textContent.includes('being measured')")
+    page.click(".all-heads summary")
+    page.until("document.querySelector('.all-heads .table').textContent.includes('measured')")
+    labels, place = page.each(".cell", "e.ariaLabel"), page.each(".all-heads", "e.offsetTop")
+    go_on.set()
+    page.until("document.querySelectorAll('.all-heads tbody tr').length === 5")
+    run, text = rg.load(root / "lines"), "the cat sat"
+    maps = text_maps(run.model, torch.tensor([run.facts.words.encode(text)]))[0].numpy()
+    told = reading_item("", list(text), None, maps)["summaries"]
+    assert f"{told[2]['entropy']:.1f} bits" in page.text(".does"), "of the head in the address"
+    found = page.each(".all-heads td:nth-child(2)", "Number(e.textContent)")
+    np.testing.assert_allclose(found, [each["entropy"] for each in told], atol=0.006)
+    said = page.each(".cell", "e.ariaLabel.split(':')[0]")
+    assert labels == said != page.each(".cell", "e.ariaLabel")
+    assert page.each(".all-heads", "e.offsetTop") == place, "nothing has moved"
+
+
+def test_what_heads_do_can_be_asked_for_again_if_it_did_not_come(sparing, show, kept, monkeypatch):
+    known, troubles = kept.summaries, ["these numbers are no longer kept"] * 2
+
+    def summaries(key):
+        if troubles:
+            raise HTTPException(404, troubles.pop())
+        return known(key)
+
+    monkeypatch.setattr(kept, "summaries", summaries)
+    page = show(f"{sparing}#text/lines?text=the%20cat%20sat", expected=["404"])
+    page.until("document.querySelector('.does .trouble')?.textContent.includes('no longer kept')")
+    assert page.count(".arcs path") > 0 and page.each(".cell", "e.ariaLabel")[-1] == "mean of all"
+    page.click(".all-heads summary")
+    page.until("document.querySelector('.table .trouble')?.textContent.includes('no longer kept')")
+    until(lambda: not troubles)
+    for _ in range(2):
+        page.click(".all-heads summary")
+    page.until("document.querySelectorAll('.all-heads tbody tr').length === 5")
+    page.until("document.querySelector('.does').textContent.includes('bits')")
 
 
 def test_ten_clients_at_once_are_all_answered(studio):
@@ -656,6 +700,8 @@ def test_a_text_in_the_address_is_asked_about_once_and_drawn(address, fake, show
     page = show(f"{address}#text/x?text=so+good")
     page.until("!!document.querySelector('.looked section')")
     assert fake.asked == [{"text": "so good"}] and page.count(".stale") == 0
+    asked = [url.removeprefix(address) for url in page.requests if "/api/" in url]
+    assert asked == ["api/runs/x/look", "api/runs/x"], "before the page knows what the run is like"
     assert page.each("textarea", "e.value") == ["so good"]
     fake.input = "pair"
     page = show(f"{address}#text/x?text=one&pair=two%0Alines")

@@ -261,10 +261,13 @@ def test_layers_that_come_one_by_one_make_the_same_item():
     model, words = writer(), text(1, 7)
     tokens = list("abcabca")
     whole = reading_item("", tokens, None, text_maps(model, words)[0].numpy())
-    layers = (layer[0].numpy() for layer in text_layers(model, words))
+    layers = text_layers(model, words).each(lambda layer: layer[0].numpy())
     item = reading_item("", tokens, None, layers, causal=True)
     assert item.pop("maps").to_values() == whole.pop("maps").to_values()
-    assert item == whole
+    summaries = item.pop("summaries")
+    assert summaries.size == layers.size > 0, "nothing is measured before somebody asks"
+    assert summaries.to_values() == whole.pop("summaries") == summaries.to_values()
+    assert summaries.size == 0 and item == whole
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.1])

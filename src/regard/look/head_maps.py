@@ -91,8 +91,8 @@ def levelled(
     # A row so faint that its scale is no normal number has no shades to tell apart.
     scales[scales < np.finfo(np.float32).tiny] = 0
     steps = np.divide(1, scales, out=np.zeros_like(scales), where=scales > 0)
-    levels = weights * steps[:, None]
-    return scales, np.rint(levels, out=levels).clip(0, 255, out=levels).astype(np.uint8)
+    levels = weights * steps[:, None]  # at most 255, but for rounding
+    return scales, np.rint(levels, out=levels).astype(np.uint8)
 
 
 def thumbnail(levels: UInt8[np.ndarray, "n m"]) -> UInt8[np.ndarray, "y x"]:
@@ -101,7 +101,8 @@ def thumbnail(levels: UInt8[np.ndarray, "n m"]) -> UInt8[np.ndarray, "y x"]:
     down, right = (max(1, math.ceil(count / SMALL)) for count in (n, m))
     if (down, right) == (1, 1):
         return levels
-    whole = np.pad(levels, ((0, -n % down), (0, -m % right)))
+    over = ((0, -n % down), (0, -m % right))
+    whole = np.pad(levels, over) if over != ((0, 0), (0, 0)) else levels  # which takes its time
     return (
         whole.reshape(-1, down, whole.shape[1]).max(1).reshape(len(whole) // down, -1, right).max(2)
     )

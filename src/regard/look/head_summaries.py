@@ -3,12 +3,15 @@
     measure = Yardstick(tokens, n, n, causal=True)
     measure(weights)["previous"]                    # 0.87: mostly at the token before
 
-Numbers are means over the words that have a choice: the first word of a causal text has none.
+Numbers are means over the words that have a choice: the first word of a causal text has none. Those
+of all heads of a long text take a while, and nobody needs them to see it: HeadSummaries measures
+when they are first asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
 from typing import TypedDict
 
 import numpy as np
@@ -66,6 +69,32 @@ class Yardstick:
             return None
         found = np.einsum("nm,nm->n", weights, self.again)
         return mean(found, rows & self.recurs)
+
+
+class HeadSummaries:
+    """What each of some maps shows, measured once, when somebody asks.
+
+    `maps()` are gone through then, and let go; until then they, or what they are made of, take
+    `size` bytes.
+    """
+
+    def __init__(
+        self,
+        measure: Callable[[Float[np.ndarray, "n m"]], HeadSummary],
+        maps: Callable[[], Iterable[Float[np.ndarray, "n m"]]],
+        size: int,
+    ) -> None:
+        self._measure, self._maps, self.size = measure, maps, size
+        self._found: list[HeadSummary] | None = None
+        self._turn = Lock()  # two who ask at once are told the same
+
+    def to_values(self) -> list[HeadSummary]:
+        """The summaries, in the order of the maps."""
+        with self._turn:
+            if self._found is None:
+                self._found = [self._measure(each) for each in self._maps()]
+                self._maps, self.size = tuple, 0
+            return self._found
 
 
 def continuations(tokens: Sequence[str]) -> Float[np.ndarray, "n n"]:

@@ -9,9 +9,12 @@ the word after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -21,10 +24,38 @@ from torch import Tensor
 from regard.attention import Positions, watch
 from regard.evaluate.generate import check_still
 from regard.look.head_maps import HeadMaps, head_maps, joined
-from regard.look.head_summaries import HeadSummary, Yardstick
+from regard.look.head_summaries import HeadSummaries, Yardstick
 from regard.model.bert import Bert
 from regard.model.gpt import GPT
 from regard.model.seq2seq import Sentences, Seq2Seq
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Layers(Generic[T]):
+    """The maps of a text's layers, each made whenever it is its turn: all together are large.
+
+    They can be gone through as often as one likes; what they are made of takes `size` bytes.
+    """
+
+    makers: Sequence[Callable[[], T]]
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.makers)
+
+    def __iter__(self) -> Iterator[T]:
+        return (make() for make in self.makers)
+
+    def each(self, change: Callable[[T], S]) -> Layers[S]:
+        """The same layers in another form."""
+
+        def changed(make: Callable[[], T]) -> Callable[[], S]:
+            return lambda: change(make())
+
+        return Layers([changed(make) for make in self.makers], self.size)
 
 
 def text_maps(
@@ -40,12 +71,14 @@ def text_maps(
 
 def text_layers(
     model: GPT, words: Int[Tensor, "b n"], *, positions: Positions | None = None
-) -> Iterator[Float[Tensor, "b heads n n"]]:
-    """The same a layer at a time: all maps of a long text together are large."""
+) -> Layers[Float[Tensor, "b heads n n"]]:
+    """The same a layer at a time."""
     check_still(model)
     with torch.no_grad(), watch(model, "decoder.*.attention") as seen:
         model(words, positions=positions)
-    return (layer.weights() for layer in seen.values())
+    calls = list(seen.values())
+    kept = [part for each in calls for part in (each.call.q, each.call.k, each.call.v, each.read)]
+    return Layers([each.weights for each in calls], sum(part.nbytes for part in kept))
 
 
 def bert_maps(
@@ -89,7 +122,7 @@ def reading_item(
     name: str,
     asked: Sequence[str],
     read: Sequence[str] | None,
-    maps: Iterable[Float[np.ndarray, "heads n m"]],
+    maps: Layers[Float[np.ndarray, "heads n m"]] | Iterable[Float[np.ndarray, "heads n m"]],
     *,
     causal: bool | None = None,
     note: str = "",
@@ -97,51 +130,60 @@ def reading_item(
     """One text for the page's view "reading": the mean of all heads first, then each head.
 
     `asked` are the words that look, each with the space before it if there is one, so that they
-    make the text when joined; `read` those looked at, or None where they are the same text. Maps
-    are taken a layer at a time where it is known whether they are `causal`, which is to say zero
-    beyond the diagonal; where it is not, all of them are looked through first.
+    make the text when joined; `read` those looked at, or None where they are the same text. Where
+    it is not known whether maps are `causal`, which is to say zero beyond the diagonal, all of them
+    are looked through first. `Layers` are gone through once more when somebody asks what the heads
+    do; of other maps that is measured at once.
     """
     n, m = len(asked), len(asked if read is None else read)
+    layers = maps if isinstance(maps, Layers) else in_memory(maps)
     if causal is None:
-        maps = list(maps)
-        causal = read is None and not any(np.triu(layer, 1).any() for layer in maps)
-    measure = Yardstick(asked if read is None else None, n, m, causal=causal)
+        causal = read is None and not any(np.triu(layer, 1).any() for layer in layers)
     packs: list[HeadMaps] = []
-    summaries: list[HeadSummary] = []
     total: Any = 0
-    layers = 0
 
-    def told(heads: Float[np.ndarray, "heads n m"]) -> tuple[HeadMaps, list[HeadSummary], Any]:
-        return head_maps(heads, causal=causal), [measure(head) for head in heads], heads.sum(0)
+    def told(heads: Float[np.ndarray, "heads n m"]) -> tuple[HeadMaps, Any]:
+        return head_maps(heads, causal=causal), heads.sum(0)
 
     with ThreadPoolExecutor(2) as threads:  # numpy works without the interpreter: two cores help
-        for layer in maps:
+        for layer in layers:
             if layer.shape[1:] != (n, m):
                 raise ValueError(
                     f"{n} words that look at {m} have maps of shape {layer.shape}, "
                     "not (heads, words that look, words looked at)"
                 )
-            for pack, found, summed in threads.map(told, filter(len, np.array_split(layer, 2))):
+            for pack, summed in threads.map(told, filter(len, np.array_split(layer, 2))):
                 packs.append(pack)
-                summaries += found
                 total = total + summed
-            layers += 1
-    if not summaries:
+    if not packs:
         raise ValueError(f"{n} words that look at {m} have maps of shape {(0, n, m)}, of no head")
-    heads = len(summaries) // layers
-    names = [f"layer {i + 1}, head {j + 1}" for i in range(layers) for j in range(heads)]
-    if len(names) > 1:
-        mean = total / len(names)
-        packs.insert(0, head_maps(mean[None], causal=causal))
-        summaries.insert(0, measure(mean))
+    count = sum(len(pack.blocks) for pack in packs)
+    heads = count // len(layers)
+    names = [f"layer {i + 1}, head {j + 1}" for i in range(len(layers)) for j in range(heads)]
+    first = [total / count] if count > 1 else []
+    if first:
+        packs.insert(0, head_maps(first, causal=causal))
         names.insert(0, "mean of all")
+
+    def shown() -> Iterator[Float[np.ndarray, "n m"]]:
+        return chain(first, chain.from_iterable(layers))
+
+    measure = Yardstick(asked if read is None else None, n, m, causal=causal)
+    summaries = HeadSummaries(measure, shown, layers.size)
     return {
         "name": name,
         "asked": list(asked),
         "read": None if read is None else list(read),
-        "grid": [layers, heads],
+        "grid": [len(layers), heads],
         "heads": names,
+        # Maps that lie in memory should not do so for any longer.
+        "summaries": summaries if layers is maps else summaries.to_values(),
         "maps": joined(packs),
-        "summaries": summaries,
         "note": note,
     }
+
+
+def in_memory(maps: Iterable[Float[np.ndarray, "heads n m"]]) -> Layers[np.ndarray]:
+    """Maps that are there already, as layers that are only handed out."""
+    held = list(maps)
+    return Layers([partial(np.asarray, each) for each in held], sum(each.nbytes for each in held))

@@ -42,6 +42,7 @@ from regard.studio.trainings import Trainings
 
 HOST, PORT = "127.0.0.1", 8347
 PAGE = files("regard.studio") / "page"
+AHEAD = "studio/ahead.js"  # which stands in the page itself
 EARLY = ("studio/studio", "studio/text", "regard/views/reading")  # where a model has most to do
 IMPORTED = re.compile(r'\bfrom "((?:regard|studio)/[^"]+)"')
 KINDS = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
@@ -176,19 +177,24 @@ def version_of(static: Mapping[str, tuple[bytes, str]]) -> str:
 
 
 def page_shell(static: Mapping[str, tuple[bytes, str]]) -> tuple[str, str]:
-    """The page that loads all others, and the policy that lets in the one script inside it."""
+    """The page that loads all others, and the policy that lets in the two scripts inside it."""
     version = version_of(static)
-    modules = (name for name in static if name.endswith(".js"))
+    modules = (name for name in static if name.endswith(".js") and name != AHEAD)
     imports = {name.removesuffix(".js"): f"/page/{name}?v={version}" for name in modules}
-    names = json.dumps({"imports": imports})
-    digest = base64.b64encode(hashlib.sha256(names.encode()).digest()).decode()
+    names, ahead = json.dumps({"imports": imports}), static[AHEAD][0].decode()
     text = (PAGE / "index.html").read_text(encoding="utf-8")
     early = "\n".join(
         f'<link rel="modulepreload" href="{imports[name]}">' for name in needed(static, *EARLY)
     )
-    for name, words in {"importmap": names, "version": version, "early": early}.items():
+    parts = {"ahead": ahead, "importmap": names, "version": version, "early": early}
+    for name, words in parts.items():
         text = text.replace(f"{{{{{name}}}}}", words)
-    return text, page_policy(f"sha256-{digest}")
+    return text, page_policy(*map(digest_of, (ahead, names)))
+
+
+def digest_of(script: str) -> str:
+    """By what a policy knows a script that stands inside a page."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def needed(static: Mapping[str, tuple[bytes, str]], *names: str) -> list[str]:

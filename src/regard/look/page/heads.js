@@ -28,13 +28,14 @@ const COLUMNS = {
 
 /**
  * Small maps in rows of layers, the mean of all beneath; `choose(head)` is called with a number,
- * `near(head)` when the mouse is over one. `show(head, gentle)` marks the one chosen.
+ * `near(head)` when the mouse is over one. `show(head, gentle)` marks the one chosen, and `tell()`
+ * says what the heads do once the summaries have come, or have not.
  */
-export function headGrid(item, names, maps, { choose, near, format }) {
+export function headGrid(item, names, maps, summaries, { choose, near, format }) {
   const { rows, columns, first } = gridOf(item, names.length);
   const lines = rows + first; // of cells
   const tile = tileOf(maps.small(0));
-  let at = 0;
+  let [at, said] = [0, 0]; // the head chosen, and the one that the words are about
   let gentle = null; // as the small maps are painted now
   const cells = names.map(cell);
   const [width, height] = [columns * tile.across.whole, lines * tile.down.whole];
@@ -66,7 +67,7 @@ export function headGrid(item, names, maps, { choose, near, format }) {
     several && [html("h4", {}, "Layers ↓ and heads →"), grid],
     names.length > 0 && says,
   );
-  return { element, show };
+  return { element, show, tell };
 
   function show(head, now) {
     cells[at].setAttribute("aria-checked", "false");
@@ -81,14 +82,23 @@ export function headGrid(item, names, maps, { choose, near, format }) {
     gentle = now;
   }
 
+  function tell() {
+    cells.forEach((one, head) => one.setAttribute("aria-label", labelOf(head)));
+    say(said);
+  }
+
+  function labelOf(head) {
+    const does = doing(summaries.of(head));
+    return does ? `${names[head]}: ${does}` : names[head];
+  }
+
   function cell(name, head) {
-    const does = doing(item.summaries?.[head]);
     return html("button", {
       type: "button",
       role: "radio",
       class: "cell",
       "aria-checked": "false",
-      "aria-label": does ? `${name}: ${does}` : name,
+      "aria-label": labelOf(head),
       tabindex: -1,
       on: { click: () => choose(head), pointerenter },
     });
@@ -111,7 +121,8 @@ export function headGrid(item, names, maps, { choose, near, format }) {
   }
 
   function say(head) {
-    says.replaceChildren(...sentence(names[head], item.summaries?.[head], format));
+    said = head;
+    says.replaceChildren(...sentence(names[head], head, summaries, format));
   }
 
   function keydown(event) {
@@ -173,7 +184,9 @@ function lay(levels, wide, small, { across, down }, left, top) {
 }
 
 /** A head's name and what it does, with the numbers that do not go by a habit. */
-function sentence(name, summary, format) {
+function sentence(name, head, summaries, format) {
+  const summary = summaries.of(head);
+  if (!summary && summaries.expected) return [html("strong", {}, name), missing(summaries)];
   const does = doing(summary);
   const facts = summary && [
     summary.entropy !== null &&
@@ -188,6 +201,11 @@ function sentence(name, summary, format) {
   ].filter(Boolean);
 }
 
+/** In place of numbers that are on their way, or why they are not. */
+function missing({ trouble }) {
+  return html("small", { class: trouble ? "trouble" : null }, trouble || "being measured …");
+}
+
 /** What a head does, in words: “mostly the previous token (87%)”. */
 function doing(summary) {
   if (!summary || summary.entropy === null) return "";
@@ -200,12 +218,13 @@ function doing(summary) {
   return summary.previous === null ? "" : "no single habit";
 }
 
-/** All numbers, folded away until they are asked for; a row that is clicked chooses its head. */
-export function headTable(item, names, { choose, tools }) {
-  const known = Object.keys(COLUMNS).filter((key) =>
-    item.summaries?.some((summary) => summary[key] !== null),
-  );
-  if (!known.length || names.length < 2) return null;
+/**
+ * All numbers, folded away until they are asked for; a row that is clicked chooses its head.
+ *
+ * `tell()` fills the table that is open once the summaries have come, or have not; `ask()` is
+ * called when it is opened, for those that have not.
+ */
+export function headTable(names, summaries, { choose, ask, tools }) {
   const place = html("div", { class: "table", on: { click } });
   const fold = html(
     "details",
@@ -219,17 +238,34 @@ export function headTable(item, names, { choose, tools }) {
     ),
     place,
   );
-  return fold;
+  let filled = false;
+  const any = names.length > 1 && (summaries.all ? known().length > 0 : summaries.expected);
+  return { element: any ? fold : null, tell };
+
+  /** The columns that have numbers: of two texts, some have none. */
+  function known() {
+    const has = (key) => summaries.all.some((summary) => summary[key] !== null);
+    return Object.keys(COLUMNS).filter(has);
+  }
 
   function toggle() {
-    if (!fold.open || place.firstChild) return;
-    const columns = ["head", ...known.map((key) => COLUMNS[key][0])];
-    const rows = names.map((name, i) => [name, ...known.map((key) => value(key, i))]);
+    tell();
+    if (fold.open) ask();
+  }
+
+  function tell() {
+    if (!fold.open || filled) return;
+    if (!summaries.all) return place.replaceChildren(missing(summaries));
+    filled = true;
+    place.replaceChildren();
+    const keys = known();
+    const columns = ["head", ...keys.map((key) => COLUMNS[key][0])];
+    const rows = names.map((name, i) => [name, ...keys.map((key) => value(key, i))]);
     renderTable(place, { columns, rows }, tools);
   }
 
   function value(key, head) {
-    const number = item.summaries[head][key];
+    const number = summaries.of(head)[key];
     return number === null ? null : Math.round(number * COLUMNS[key][1] * 100) / 100;
   }
 

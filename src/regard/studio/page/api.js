@@ -189,7 +189,8 @@ async function send(address, { json, blob, signal, events: told = false }) {
     request.headers["Content-Type"] = blob.type;
     request.body = blob;
   }
-  const answer = await fetch(address, request).catch((error) => {
+  const sent = taken(address, request) ?? fetch(address, request);
+  const answer = await sent.catch((error) => {
     throw signal?.aborted ? error : new Error(AWAY);
   });
   if (answer.ok) return answer;
@@ -197,6 +198,19 @@ async function send(address, { json, blob, signal, events: told = false }) {
   throw Object.assign(new Error(error ?? `The studio answered with ${answer.status}.`), {
     status: answer.status,
   });
+}
+
+/**
+ * The answer to the same request, if the page has sent that ahead (ahead.js); once, for the next
+ * one who asks wants to know it anew.
+ */
+function taken(address, { body, signal }) {
+  const { ahead } = globalThis;
+  if (!ahead || ahead.address !== address || ahead.body !== body) return null;
+  delete globalThis.ahead;
+  if (signal?.aborted) ahead.leave.abort();
+  signal?.addEventListener("abort", () => ahead.leave.abort());
+  return ahead.answer;
 }
 
 /** Events of a stream: {event, data}. Comments, which keep the line open, are left out. */

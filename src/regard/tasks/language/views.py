@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from regard.errors import UserError
 from regard.look.document import Document, Section
 from regard.look.text_figure import text_figure
-from regard.look.text_maps import reading_item, text_layers
+from regard.look.text_maps import Layers, reading_item, text_layers
 from regard.model.gpt import GPT
 from regard.tasks.language.answers import Prompt, predict, window, windows_in
 from regard.tasks.language.data import LanguageData, part_of
@@ -106,7 +106,7 @@ def look(trained: Speaker, prompts: Sequence[Prompt], data: Callable[[], Languag
 
 def mapped(
     trained: Speaker, prompt: Prompt, most: int = SHOWN
-) -> tuple[list[str], Iterator[Float[np.ndarray, "heads n n"]]]:
+) -> tuple[list[str], Layers[Float[np.ndarray, "heads n n"]]]:
     """The first tokens of a prompt as people read them, and what each read, layer by layer."""
     model, words = trained.model, trained.facts.words
     assert isinstance(model, GPT)
@@ -115,7 +115,7 @@ def mapped(
         raise UserError(f"{prompt.name} has no token to look at")
     layers = text_layers(model, torch.tensor([tokens], device=trained.device))
     shown = [words.decode([token]) or words.entry(token) for token in tokens]
-    return shown, (layer[0].cpu().numpy() for layer in layers)
+    return shown, layers.each(lambda layer: layer[0].cpu().numpy())
 
 
 def reading(trained: Speaker, prompt: Prompt, most: int = SHOWN) -> dict[str, Any]:

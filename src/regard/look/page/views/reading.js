@@ -10,6 +10,7 @@ import { arcsFigure } from "regard/arcs";
 import { depth, headMaps, rowOf } from "regard/headmaps";
 import { headGrid, headTable } from "regard/heads";
 import { matrixFigure } from "regard/matrix";
+import { headSummaries } from "regard/summaries";
 import { spaced, tokenOf, visible, walk } from "regard/tokens";
 
 const NAMED = 3; // words named as looked at most
@@ -77,10 +78,11 @@ export function render(element, { items = [] }, tools) {
     at.form = form;
     frame();
     show(parts, view());
+    parts.figure?.begin();
     write();
   }
 
-  /** Put the figure of the form in its place. */
+  /** Put the figure of the form in its place; it begins once all around it is there. */
   function frame() {
     const { item, maps } = view();
     const any = maps.count && parts.asked.length && parts.looked.length;
@@ -88,7 +90,6 @@ export function render(element, { items = [] }, tools) {
     parts.figure = make({ choose, pass, say: saying(item, tools), tools });
     parts.place.replaceChildren(...(parts.figure ? [parts.figure.element] : []));
     parts.texts.classList.toggle("above", Boolean(parts.figure));
-    parts.figure?.begin();
   }
 
   /** Show the head chosen, now or when its map has come; until then the last one stays. */
@@ -132,15 +133,25 @@ export function render(element, { items = [] }, tools) {
   function draw() {
     passing = null;
     parts = {};
-    parts = partsOf(view(), { choose, chooseHead, pass, near });
+    parts = partsOf(view(), { choose, chooseHead, pass, near, tell });
     spread.replaceChildren(
       controls(view(), { items, go, chooseForm, repaint, look }),
       parts.texts,
       html("div", { class: "side" }, parts.readout, parts.grid.element),
     );
-    below.replaceChildren(...(parts.table ? [parts.table] : []));
+    below.replaceChildren(...(parts.table.element ? [parts.table.element] : []));
     frame();
     repaint();
+    parts.figure?.begin();
+    if (parts.summaries.expected && !parts.summaries.all) afterwards(tell);
+  }
+
+  /** Say what the heads do once that has come, where the answer has left it out. */
+  async function tell() {
+    const { summaries, grid, table } = parts;
+    await summaries.get();
+    grid.tell();
+    table.tell();
   }
 
   function view() {
@@ -152,17 +163,19 @@ export function render(element, { items = [] }, tools) {
   }
 }
 
-/** The maps of a text with the names of its heads. */
+/** The maps of a text with the names of its heads, and what these do. */
 function mapsIn(item, { fetched }) {
   const maps = headMaps(item.maps, askedOf(item).length, readOf(item).length, fetched);
   const names = Array.from({ length: maps.count }, (_, i) => item.heads?.[i] ?? `map ${i + 1}`);
-  return { ...maps, names };
+  return { ...maps, names, summaries: headSummaries(item.summaries, fetched) };
 }
 
 /** All that changes with the word or the head. */
 function partsOf(view, acts) {
   const { item, maps, at, tools } = view;
   const { html } = tools;
+  const { names, summaries } = maps;
+  const { chooseHead, near } = acts;
   const [askedName, readName] = item.titles ?? ["Words that look", "Words looked at"];
   const asked = askedOf(item).map((token) => tokenOf(token, { role: "radio" }));
   const looked = item.read?.map((token) => tokenOf(token)) ?? asked;
@@ -177,8 +190,9 @@ function partsOf(view, acts) {
     place,
     tints: new Array(looked.length).fill("0.000"),
     readout: html("div", { class: "looks", role: "status" }),
-    grid: headGrid(item, maps.names, maps, { choose: acts.chooseHead, near: acts.near, ...tools }),
-    table: headTable(item, maps.names, { choose: acts.chooseHead, tools }),
+    summaries,
+    grid: headGrid(item, names, maps, summaries, { choose: chooseHead, near, ...tools }),
+    table: headTable(names, summaries, { choose: chooseHead, ask: acts.tell, tools }),
     texts: html(
       "div",
       { class: "texts" },
@@ -333,6 +347,11 @@ function percent(share, { format }) {
 const askedOf = ({ asked }) => asked ?? [];
 const readOf = (item) => item.read ?? askedOf(item);
 const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
+
+/** Do it once what is there now has been drawn. */
+function afterwards(act) {
+  requestAnimationFrame(() => setTimeout(act));
+}
 
 /** The index if there is one so numbered. */
 function within(index, count) {
