@@ -167,6 +167,35 @@ def test_measuring_now_and_then_changes_no_step_and_leaves_out_no_loss(tmp_path)
     assert epochs_in(few) == 5 and epochs_in(few[:1]) == 2 and epochs_in([]) == 0
 
 
+def test_patience_counts_what_was_measured_and_an_earlier_end_is_measured(tmp_path):
+    figures = iter([0.5, 0.9, 0.8, 0.7, 0.6])
+
+    def measure(net: nn.Module) -> dict[str, float]:
+        return {"accuracy": next(figures)}
+
+    config = TrainConfig(epochs=20, measure=3, patience=2)  # fewer than lie between two measurings
+    run_toy(tmp_path / "patient", config, measure=measure)
+    lines = RunFolder(tmp_path / "patient").metrics()
+    assert [(line["epoch"], line["best"]) for line in lines] == [(3, True), (6, True), (9, False)]
+
+    path = tmp_path / "shorter"
+    net, points = toy_run.model(), toy_run.Points()
+    left = iter(range(2))  # two epochs of four, and none of them measured
+
+    def stop(at: Progress) -> None:
+        if not at.batch and next(left) == 1:
+            raise KeyboardInterrupt
+
+    config = replace(toy_run.CONFIG, epochs=8, measure=4)
+    path.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        train(net, points, toy_run.objective, toy_run.measure, config, RunFolder(path), report=stop)
+    run_toy(path, replace(config, epochs=2), resume=True)
+    run = RunFolder(path)
+    assert [line["epoch"] for line in run.metrics()] == [2]
+    assert (path / "model.safetensors").exists()
+
+
 def test_state_of_another_configuration_is_refused_in_a_sentence(tmp_path):
     run_toy(tmp_path)
     other = nn.Sequential(nn.Linear(2, 5), nn.Linear(5, 2))

@@ -154,12 +154,12 @@ def overview_of_tasks() -> str:
     """Tasks and their recipes, for `regard train --help`."""
     lines = [
         "Train a model: regard train TASK, and regard train TASK --help for all its flags.",
-        "",
     ]
     for name, entry in TASKS.items():
-        lines.append(f"{name}: {entry.summary}")
-        for recipe, read in recipes(name).items():
-            lines.append(f"  --recipe {recipe:<16} {read.about.words}")
+        found = recipes(name)
+        wide = max(map(len, found), default=0)
+        lines += ["", f"{name}: {entry.summary}"]
+        lines += [f"  --recipe {one:<{wide}} {read.about.words}" for one, read in found.items()]
     return "\n".join(lines)
 
 
@@ -389,7 +389,9 @@ def average(
     found = made_of([load(run, device=device) for run in runs], out)
     print(found)
     run = found.run
-    if test and run.held_out != "validation":
+    if test and run.held_out == "validation":
+        print("there is no test to measure it on")
+    elif test:
         print(run.task.summary(run.evaluate(run.held_out), run.held_out))
     where = run.folder.path
     print(f"next: regard evaluate {where}    regard look {where} {run.held_out}:0")

@@ -80,7 +80,8 @@ def average(runs: Sequence[Run], out: Path | None = None) -> Averaged:
 
 def beside(run: Run) -> RunFolder:
     """A new folder next to a run's."""
-    return RunFolder.create(f"{run.task.name}-{run.facts.data}-mean", run.folder.path.parent)
+    data = Path(run.facts.data).stem
+    return RunFolder.create(f"{run.task.name}-{data}-mean", run.folder.path.parent)
 
 
 def mean_of(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -103,7 +103,9 @@ def go(
     run = load(folder.path, device=device)
     judged, split = run.evaluate("validation"), "validation"
     session.say(run.task.summary(judged, split))
-    if test and run.held_out != split:
+    if test and run.held_out == split:
+        session.say("there is no test to measure it on")
+    elif test:
         split = run.held_out
         judged = run.evaluate(split)
         session.say(run.task.summary(judged, split))

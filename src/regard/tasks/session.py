@@ -224,6 +224,7 @@ class Session:
                 steps=steps,
                 unit=task.unit,
                 memory=memory_of(device),
+                best=config.train.keep == "best",
             ) as shown,
             board(self.folder.path / "tensorboard" if self.tensorboard else None) as noted,
         ):
@@ -284,10 +285,17 @@ class Session:
     def finished(self, at: Progress) -> None:
         epochs = self.config.train.epochs
         if at.step == self.done:
-            more = f"--epochs {2 * epochs}" if at.epoch >= epochs else "--train.patience 0"
+            most = max(epochs, at.epoch)
+            more = f"--epochs {2 * most}" if at.epoch >= epochs else "--train.patience 0"
             self.say(
                 f"nothing is left to do: {at.epoch} of {epochs} epochs are done. Go further: "
                 f"{self.how_to_go_on()} {more}"
+            )
+        elif at.epoch < epochs:
+            since = at.epoch - 1 - at.best_epoch
+            self.say(
+                f"stopped after {since} {'epoch' if since == 1 else 'epochs'} that were no better, "
+                f"as train.patience asks. Go on: {self.how_to_go_on()} --train.patience 0"
             )
         waited = at.waited / at.seconds if at.seconds else 0.0
         self.say(

@@ -24,10 +24,12 @@ def display(
     steps: int,
     unit: str,
     memory: Callable[[], int | None],
+    best: bool = True,
 ) -> Iterator[Report]:
     """Gives the function to call with the progress of a run of so many epochs and steps.
 
-    The bar is drawn on `console` if that is a terminal; `say` gets a line for every epoch.
+    The bar is drawn on `console` if that is a terminal; `say` gets a line for every epoch that is
+    measured, which says if it is the `best` so far, unless the last is kept whatever it is.
     """
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bars
@@ -55,7 +57,7 @@ def display(
             words = [f"epoch {at.epoch:>{len(str(epochs))}} of {epochs}"]
             words += [f"{name.replace('.', ' ')} {written(name, x)}" for name, x in few(at.figures)]
             words += [f"{pace.items_a_second:,.0f} {unit}/s"] if pace.items_a_second else []
-            if at.best_epoch == at.epoch - 1:
+            if best and at.best_epoch == at.epoch - 1:
                 words.append("best so far")
             say("  ".join(words))
         now = time.monotonic()

@@ -65,6 +65,7 @@ class Progress:
     best: float | None = None
     best_loss: float = 0.0  # which decides between epochs whose deciding figures are equal
     best_epoch: int = -1
+    measured: int = 0  # epochs that were over when it was last measured
     seconds: float = 0.0  # of training, over all sittings
     waited: float = 0.0  # of these, for data
     lines: int = 0  # of metrics written
@@ -186,6 +187,9 @@ class Trainer:
             self.finish_epoch()
             if self.interrupted:  # while it was measured
                 raise KeyboardInterrupt
+        if at.measured < at.epoch:  # it goes on to an earlier end than was planned
+            self.measure_epoch()
+            self.save()
         return at
 
     def one_epoch(self) -> None:
@@ -241,9 +245,9 @@ class Trainer:
         self.read_losses()
         self.expect_numbers()
         at, config = self.progress, self.config
-        if (at.epoch + 1) % config.measure == 0 or at.epoch + 1 == config.epochs:
-            self.measure_epoch()
         at.epoch, at.batch = at.epoch + 1, 0
+        if at.epoch % config.measure == 0 or at.epoch == config.epochs:
+            self.measure_epoch()
         over = at.epoch >= config.epochs or self.patience_is_over()
         due = time.monotonic() - self.saved >= self.saving / SAVING
         if over or self.interrupted or due:
@@ -254,7 +258,7 @@ class Trainer:
             self.report(at)
 
     def measure_epoch(self) -> None:
-        """Measure, write a line, and keep the weights if they are the best."""
+        """Measure after the epochs that are over, and keep the weights if they are the best."""
         at, began = self.progress, time.perf_counter()
         own = {name: weight.clone() for name, weight in self.model.state_dict().items()}
         weights = own if self.average is None else self.average.weights
@@ -272,27 +276,28 @@ class Trainer:
             or (deciding, -loss) > (at.best, -at.best_loss)
         )
         if deciding is not None and deciding == deciding and better:  # NaN is never the best
-            at.best, at.best_loss, at.best_epoch = deciding, loss, at.epoch
+            at.best, at.best_loss, at.best_epoch = deciding, loss, at.epoch - 1
             self.run.write_tensors("model.safetensors", weights)
         self.model.load_state_dict(own)
         at.seconds += time.perf_counter() - began
         line = {
-            "epoch": at.epoch + 1,
+            "epoch": at.epoch,
             "step": at.step,
             "loss": at.loss / max(1, at.items),
             "rate": rate(self.config.schedule, at.step - 1, self.steps),
             "seconds": round(at.seconds, 3),
             "waited": round(at.waited, 3),
-            "best": at.best_epoch == at.epoch,  # so far; the last such line has the weights kept
+            "best": at.best_epoch == at.epoch - 1,  # so far; the last such has the weights kept
             **at.figures,
         }
         self.run.add_metrics(line)
-        at.lines += 1
+        at.lines, at.measured = at.lines + 1, at.epoch
         at.loss, at.items = 0.0, 0
 
     def patience_is_over(self) -> bool:
+        """Whether it was measured so many epochs after the best; others do not count."""
         at, patience = self.progress, self.config.patience
-        return bool(patience) and at.epoch - 1 - at.best_epoch >= patience
+        return bool(patience and at.measured) and at.measured - 1 - at.best_epoch >= patience
 
     def expect_numbers(self) -> None:
         """A step can overflow after a loss that was still a number; never keep such weights."""
@@ -379,7 +384,8 @@ class Trainer:
             raise UserError(f"{path} belongs to another configuration: {first}") from None
         if self.average is not None and tree["average"] is not None:
             self.average.load(tree["average"]["weights"], tree["average"]["steps"])
-        self.progress = Progress(**tree["progress"])
+        told = tree["progress"]
+        self.progress = Progress(**{"measured": told["epoch"]} | told)  # as all once were
         self.run.keep_metrics(self.progress.lines)
         random.setstate(tree["random"]["python"])
         torch.set_rng_state(tree["random"]["torch"])
