@@ -24,6 +24,7 @@ from regard.config import change
 from regard.data.labelled import Labelled
 from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
 from regard.errors import UserError
+from regard.look.curves import best_epoch, gap
 from regard.model.config import PretrainerConfig
 from regard.model.minilm import PACKAGE, minilm
 from regard.model.pretrainer import Pretrainer
@@ -676,6 +677,39 @@ def test_measuring_takes_validation_and_some_of_training(table):
     judged = SENTIMENT.judge(model, data, "train").assessment
     assert figures["train.accuracy"] == judged.accuracy.value
     assert figures["train.loss"] == pytest.approx(judged.loss.value, rel=1e-5)
+
+
+def test_the_epoch_of_a_balanced_run_is_chosen_by_all_classes_alike(tmp_path, capsys):
+    """One that says the most frequent class only is right in 8 of 10, and not the better."""
+    rows = [("the film was fine", "positive")] * 8 + [("a dull soup", "negative")] * 2
+    for name in ("train", "validation"):
+        write(tmp_path / f"{name}.csv", rows)
+    model, data = untrained(tmp_path, balance=True)
+    dull = data.facts.words.encode(" dull")[0]
+
+    class Says(torch.nn.Module):
+        def __init__(self, told: bool) -> None:
+            super().__init__()
+            self.told = told
+
+        def forward(self, words, segments, *, positions):
+            """Positive; one that is told apart says negative of "dull", and of half the rest."""
+            negative = (words == dull).any(-1) | (torch.arange(len(words)) % 2 == 0)
+            return F.one_hot((~(negative & self.told)).long(), 2) * 9.0
+
+    of = measure(model.config, data, CPU)
+    frequent, apart = of(Says(False)), of(Says(True))
+    assert next(iter(frequent)) == "validation.balanced accuracy"
+    assert frequent["validation.balanced accuracy"] == 0.5 and frequent["train.accuracy"] == 0.8
+    assert apart["validation.accuracy"] < 0.8 and apart["validation.balanced accuracy"] > 0.7
+    lines = [{"epoch": at, **each} for at, each in enumerate((frequent, apart), 1)]
+    assert best_epoch(lines) == 1 and best_epoch([*reversed(lines)]) == 0
+    assert gap(lines).held_out == apart["validation.balanced accuracy"]
+
+    run = trained(tmp_path, tmp_path, out=tmp_path / "run", balance=True)
+    assert main(["compare", str(run.folder.path), "--out", str(tmp_path / "c.png")]) == 0
+    assert f"{run.metrics[0]['validation.balanced accuracy']:.1%}" in capsys.readouterr().out
+    assert "best validation.balanced accuracy" in repr(run)
 
 
 # Where it begins

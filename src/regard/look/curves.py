@@ -317,9 +317,8 @@ def epoch_of(line: Line, number: int) -> int:
 
 
 def deciding_key(lines: Sequence[Line]) -> str | None:
-    """What the best epoch is the best in: validation accuracy, else the first of validation."""
-    keys = dict.fromkeys(key for line in lines for key in line if key.startswith("validation."))
-    return "validation.accuracy" if "validation.accuracy" in keys else next(iter(keys), None)
+    """What the best epoch is the best in: the first figure of validation, as training has it."""
+    return next((key for line in lines for key in line if key.startswith("validation.")), None)
 
 
 def best_epoch(lines: Sequence[Line]) -> int | None:

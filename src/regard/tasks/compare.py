@@ -51,7 +51,7 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
                 apart.held_out,
                 apart.difference,
                 max(line[key] for line in lines if key in line),
-                next(iter(test.values()), None),
+                test.get(key.partition(".")[2]),  # the same figure, or none
                 float(lines[-1].get("seconds", 0.0)),
             )
         )

@@ -35,7 +35,7 @@ class SentimentConfig:
     overlap: int = 32
     """Tokens that a window shares with the next."""
     balance: bool = False
-    """Whether all classes weigh the same, however many texts each has."""
+    """Whether all classes weigh the same, in learning and in the choice of the best epoch."""
     lengths: float = 0.0
     """How much more longer texts count: each as its tokens to this power; 0: all the same."""
     forget: float = 0.0

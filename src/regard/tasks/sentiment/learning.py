@@ -76,7 +76,11 @@ def forgotten(
 
 
 def measure(config: SentimentConfig, data: SentimentData, device: torch.device) -> Measure:
-    """Accuracy and loss on validation, and on some texts of training, evenly chosen."""
+    """Accuracy and loss on validation, and on some texts of training, evenly chosen.
+
+    The first decides which epoch is kept: where classes are to weigh the same in the loss, they
+    weigh the same in that as well, or one that only says the most frequent class could win.
+    """
     train, count = data.texts["train"], sampled(data)
     # Drawn, for every n-th text of a set that is in some order could be of one class.
     rows = np.sort(np.random.default_rng(0).permutation(len(train))[:count])
@@ -90,11 +94,20 @@ def measure(config: SentimentConfig, data: SentimentData, device: torch.device) 
             shares = asked[name](model)
             right = shares.argmax(-1) == part.labels
             of_label = shares[np.arange(len(part.labels)), part.labels]
+            if config.balance:
+                figures[f"{name}.balanced accuracy"] = balanced(right, part.labels)
             figures[f"{name}.accuracy"] = float(right.mean())
             figures[f"{name}.loss"] = float(-np.log(of_label.clip(1e-30)).mean())
         return figures
 
     return of
+
+
+def balanced(right: Bool[np.ndarray, "texts"], labels: Int64[np.ndarray, "texts"]) -> float:
+    """The mean of the classes' accuracies; a class without a text has none."""
+    counts = np.bincount(labels)
+    hits = np.bincount(labels, right)
+    return float((hits[counts > 0] / counts[counts > 0]).mean())
 
 
 def measured(data: SentimentData) -> int:
