@@ -231,6 +231,66 @@ def test_what_cannot_be_judged_is_said_in_a_sentence(run, asked, words):
         run.predict("fine", model={"width": 8})
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'id,text,label\n1,"dull,\nsoup",x\n2,,\n3,fine soup,\n'),
+        ("b.csv", 'label;what\n5;"dull,\nsoup"\n5;\n5;fine soup\n'),
+        ("c.tsv", 'review\tn\n"dull,\nsoup"\t1\n\t2\nfine soup\t3\n'),
+        ("d.CSV", '"dull,\nsoup"\n" "\nfine soup\n'),  # where one column is all there is
+    ],
+)
+def test_of_a_table_the_column_of_texts_is_judged(run, tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    dull, *blank, fine = said = run.predict(str(path))
+    assert [each.text for each in said if each.text] == ["dull,\nsoup", "fine soup"]
+    assert len(blank) == (name != "d.CSV")
+    assert (dull.classes[0], fine.classes[0]) == ("negative", "positive")
+    assert fine.name.startswith(f"{path}, line ") and fine.truth is None
+
+
+def test_of_a_table_of_pairs_both_columns_are_judged(pair_run, tmp_path):
+    path = write(tmp_path / "more.csv", [("a", "film film", "film")], "id,text,with")
+    lines = tmp_path / "lines.tsv"
+    lines.write_text("film film\tfilm\n", encoding="utf-8")
+    for each in (path, lines):
+        (said,) = pair_run.predict(each)
+        assert (said.text, said.second) == ("film film", "film")
+    with pytest.raises(UserError, match="line 2 has an empty second text"):
+        pair_run.predict(write(path, [("a", "film", "")], "id,text,with"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("text,label\na\n", "line 2 has 1 column, but the first line has 2"),
+        ("a,b,c\n1,2,3\n", "line 1 names no text column, but a, b, c: call one 'text'"),
+        ("text,review\na,b\n", "text and review: rename one"),
+        ("", "is empty"),
+    ],
+)
+def test_a_table_without_texts_is_a_sentence(run, tmp_path, content, words):
+    path = tmp_path / "own.csv"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=words):
+        run.predict(path)
+
+
+def test_a_name_of_no_file_is_no_text(run, tmp_path):
+    (tmp_path / "round").symlink_to("round")
+    for name, words in (
+        ("nosuch.txt", "^nosuch.txt is not there"),
+        (f"{tmp_path}/nosuch", "nosuch is not there"),
+        (f"{tmp_path}/round", "round cannot be read: "),
+        (str(tmp_path), "is a folder: name the files in it"),
+    ):
+        with pytest.raises(UserError, match=words):
+            run.predict(name)
+    for text in ("fine and/or lovely.txt", "fine/lovely", "fine.", ""):
+        assert run.predict(text)[0].text == text
+
+
 def test_letters_that_are_none_are_refused(table):
     bytes_of = {"vocabulary": {"kind": "bytes", "floor": 2, "size": 300}}
     model, _ = untrained(table, **bytes_of)

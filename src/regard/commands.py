@@ -233,8 +233,8 @@ def predict_for(args: Sequence[str]) -> Callable[..., int]:
 
         Args:
             run: folder of the run.
-            inputs: files, folders of files, a text for a run that writes, or rows of the run's own
-                data such as test:3.
+            inputs: images, folders of images, texts, files of texts, or rows of the run's own data
+                such as test:3.
             asking: how it answers, as the run was told unless said otherwise.
             device: where to run it.
             json: print one JSON object a line.
@@ -307,7 +307,8 @@ def look(run: Path, *inputs: str, out: Path | None = None, device: Device = "aut
 
     Args:
         run: folder of the run.
-        inputs: files, folders of files, or rows of the run's own data such as test:3.
+        inputs: images, folders of images, texts, files of texts, or rows of the run's own data such
+            as test:3.
         out: .html with every layer and head to choose from, or .png, .svg, .pdf.
         device: where to run it.
     """

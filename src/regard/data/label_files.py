@@ -4,6 +4,7 @@
     read.texts[0], read.labels[0], read.lines[0]
     read.seconds[0]                                 # where a column of second texts was asked for
     read.faults                                     # a sentence for each row that is no use
+    read_texts(Path("own.csv"))                     # texts alone, whether they have labels or not
 
 A .csv has commas or semicolons between its columns, and a .tsv tabs; either may be packed by gzip.
 Texts with such signs, or with line breaks, stand in quotation marks. In a .tsv that has a row in
@@ -35,7 +36,7 @@ class Columns(NamedTuple):
     """Which columns count, of how many, and whether the first row only names them."""
 
     text: int
-    label: int
+    label: int | None  # None where only texts are asked for
     width: int
     named: bool
     pair: int | None = None  # where the second texts are, if there are any
@@ -102,15 +103,49 @@ def read_labels(
     )
 
 
-def used(row: list[str], columns: Columns) -> tuple[str, str, str]:
-    """A row's text, its second text if there are such, and its label."""
-    if len(row) != columns.width:
+def read_texts(path: Path, text: str = "", pair: str = "") -> list[tuple[int, str, str]]:
+    """The line, the text and the second text of each row; whatever else stands there is passed by.
+
+    An empty text is one too, so that there is something for every row; other faults are errors.
+    """
+    faults: list[str] = []
+    rows = list(rows_of(path, faults))
+    if not rows:
+        raise UserError(faults[0] if faults else f"{path} is empty")
+    columns = find_texts(path, rows, text, pair)
+    found = []
+    for line, row in rows[columns.named :]:
+        try:
+            check_row(row, columns.width)
+        except NoUse as why:
+            faults.append(f"{path}, line {line} {why}")
+            continue
+        one = row[columns.text].strip()
+        second = "" if columns.pair is None else row[columns.pair].strip()
+        if columns.pair is not None and one and not second:
+            faults.append(f"{path}, line {line} has an empty second text")
+        found.append((line, one, second))
+    if faults:
+        more = f" (and {len(faults) - 1:,} more like this)" if len(faults) > 1 else ""
+        raise UserError(faults[0] + more)
+    return found
+
+
+def check_row(row: list[str], width: int) -> None:
+    """Refuse a row with more or fewer columns, or with bytes that are no text."""
+    if len(row) != width:
         given = f"{len(row)} column{'s' * (len(row) > 1)}"
-        raise NoUse(f"has {given}, but the first line has {columns.width}")
+        raise NoUse(f"has {given}, but the first line has {width}")
     if wrong := NO_UTF8.search("".join(row)):
         raise NoUse(
             f"is not UTF-8: a byte 0x{ord(wrong[0]) - 0xDC00:02x} there belongs to no character"
         )
+
+
+def used(row: list[str], columns: Columns) -> tuple[str, str, str]:
+    """A row's text, its second text if there are such, and its label."""
+    check_row(row, columns.width)
+    assert columns.label is not None
     text, label = row[columns.text].strip(), same_letters(row[columns.label].strip())
     second = "" if columns.pair is None else row[columns.pair].strip()
     if not text:
@@ -164,10 +199,44 @@ def find_columns(
     return Columns(ours, theirs, len(head), named=True, pair=second)
 
 
+def find_texts(path: Path, rows: list[Row], text: str, pair: str) -> Columns:
+    """The columns of texts and of second texts, where nothing says that there are labels."""
+    line, first = rows[0]
+    head, where = [name.strip().lower() for name in first], f"{path}, line {line}"
+    if NO_UTF8.search("".join(head)):
+        raise UserError(f"{where} is not UTF-8: save the file as UTF-8 first")
+    second = named_column(where, head, pair, "", "second text")
+    known = text if text.strip().lower() in head else ""
+    ours = named_column(where, head, known, TEXT_COLUMNS, "text", second, flags=False)
+    labels = [at for at, name in enumerate(head) if name in LABEL_COLUMNS.split(", ")]
+    if ours is None and len(head) == 2 and len(labels) == 1 and second is None:
+        ours = 1 - labels[0]
+    if ours is not None:
+        return Columns(ours, None, len(head), named=True, pair=second)
+    if len(head) == 1:
+        return Columns(0, None, 1, named=False)
+    if second is None and (columns := guessed(rows)):
+        return columns
+    raise UserError(
+        f"{where} names no text column, but {', '.join(name[:40] for name in head)}: call one "
+        f"{(text or 'text').strip().lower()!r}"
+    )
+
+
 def named_column(
-    where: str, head: list[str], asked: str, usual: str, what: str, taken: int | None = None
+    where: str,
+    head: list[str],
+    asked: str,
+    usual: str,
+    what: str,
+    taken: int | None = None,
+    *,
+    flags: bool = True,
 ) -> int | None:
-    """The column that is asked for, or else the one of a usual name that is not taken, if any."""
+    """The column that is asked for, or else the one of a usual name that is not taken, if any.
+
+    `flags` are what a user may be told to say it with.
+    """
     if asked and asked.strip().lower() not in head:
         raise UserError(f"{where} has no column {asked!r}; {nearest(asked.strip().lower(), head)}")
     names = [asked.strip().lower()] if asked else usual.split(", ")
@@ -176,26 +245,32 @@ def named_column(
         raise UserError(
             f"{where} has {len(found)} columns that may be the {what}, "
             f"{' and '.join(head[at] for at in found)}: "
-            + ("rename one" if asked else f"say with --{what} which it is")
+            + ("rename one" if asked or not flags else f"say with --{what} which it is")
         )
     return found[0] if found else None
 
 
-def unnamed(path: Path, rows: list[Row], like: Columns | None) -> Columns:
+def guessed(rows: list[Row]) -> Columns | None:
     """Two columns without names: labels recur, in the first row as well, and texts hardly do."""
+    first = rows[0][1]
+    if len(first) != 2:
+        return None
+    counts = [Counter(row[at].strip() for _, row in rows if len(row) == 2) for at in (0, 1)]
+    label = 0 if len(counts[0]) < len(counts[1]) else 1
+    recurs = counts[label][first[label].strip()] > 1  # a name of a column would not
+    plain = recurs and 2 * len(counts[label]) <= len(counts[1 - label])
+    return Columns(1 - label, label, 2, named=False) if plain else None
+
+
+def unnamed(path: Path, rows: list[Row], like: Columns | None) -> Columns:
+    """Columns that nothing names: as in the table that goes with this one, or as they look."""
     line, first = rows[0]
-    where = f"{path}, line {line}"
-    if len(first) == 2:
-        if like and not like.named:
-            return like
-        counts = [Counter(row[at].strip() for _, row in rows if len(row) == 2) for at in (0, 1)]
-        label = 0 if len(counts[0]) < len(counts[1]) else 1
-        recurs = counts[label][first[label].strip()] > 1  # a name of a column would not
-        if recurs and 2 * len(counts[label]) <= len(counts[1 - label]):
-            return Columns(1 - label, label, 2, named=False)
+    found = like if like and not like.named and len(first) == 2 else guessed(rows)
+    if found:
+        return found
     names = ", ".join(name.strip()[:40] for name in first)
     raise UserError(
-        f"{where} names neither a text column ({TEXT_COLUMNS}) nor a label column "
+        f"{path}, line {line} names neither a text column ({TEXT_COLUMNS}) nor a label column "
         f"({LABEL_COLUMNS}), but {names}: say with --text and --label which they are"
     )
 
@@ -232,6 +307,12 @@ def rows_of(path: Path, faults: list[str]) -> Iterator[Row]:
         else:
             if any(column.strip() for column in row) or len(row) > 1:
                 yield start, row
+
+
+def head_of(path: Path) -> list[str]:
+    """The columns of the first row, as names are compared."""
+    _, first = next(rows_of(path, []), (1, []))
+    return [name.strip().lower() for name in first]
 
 
 def unmarked(column: str) -> str:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.data.text import text_of
+from regard.errors import UserError
 
 T = TypeVar("T")
+NAMES = (".txt", ".csv", ".tsv", ".gz")  # what the name of a file ends in, and a word hardly ever
 
 
 def asked(
@@ -19,12 +21,14 @@ def asked(
     kind: type[T],
     from_line: Callable[[str, str], T],
     from_split: Callable[[str, int], T],
+    from_table: Callable[[Path], Sequence[T] | None] = lambda path: None,
 ) -> list[T]:
     """Everything a user names, as what the model is asked about.
 
     A file stands for its lines and `-` for those that come from standard input; `test:3` is that
     row of the run's own data. Anything else is the text itself, one a line. `from_line` is given
-    a name and a text, `from_split` a part and a row.
+    a name and a text, `from_split` a part and a row; `from_table` is given a file, and gives
+    nothing for one that has a text in each line.
     """
     found: list[T] = []
     for thing in inputs:
@@ -37,12 +41,34 @@ def asked(
             continue
         if text == "-":
             lines = lines_of("standard input", sys.stdin.read())
-        elif isinstance(thing, Path) or (len(text) < 4096 and os.path.isfile(text)):
+        elif isinstance(thing, Path) or names_file(text):
+            rows = from_table(Path(text))
+            if rows is not None:
+                found += rows
+                continue
             lines = lines_of(text, text_of(Path(text)))
         else:
             lines = lines_of("", text)
         found += [from_line(name, line) for name, line in lines]
     return found
+
+
+def names_file(text: str) -> bool:
+    """Whether a file is meant rather than a text; what can only be meant as one must be there."""
+    if os.path.isfile(text):
+        return True
+    if os.path.isdir(text):
+        raise UserError(f"{text} is a folder: name the files in it, or write more than this word")
+    folder = os.path.dirname(text)
+    one_word = len(text.split()) == 1
+    if one_word and (text.lower().endswith(NAMES) or (folder and os.path.isdir(folder))):
+        try:
+            os.stat(text)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            raise UserError(f"{text} is not there") from None
+        except OSError as trouble:
+            raise UserError(f"{text} cannot be read: {trouble.strerror}") from None
+    return False
 
 
 def lines_of(name: str, text: str) -> Iterator[tuple[str, str]]:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from regard.data.label_files import TABLES, head_of, read_texts
 from regard.data.labelled import Labelled
+from regard.data.pair_files import ending
 from regard.errors import UserError
-from regard.tasks.sentiment.data import Facts, SentimentData, in_windows, part_of
+from regard.tasks.sentiment.data import (
+    Facts,
+    SentimentData,
+    Windowed,
+    in_windows,
+    part_of,
+)
 from regard.tasks.sentiment.judging import Reader
 from regard.tasks.sentiment.learning import scorer
 from regard.tasks.texts import asked
@@ -66,6 +75,7 @@ def opened(
         Asked,
         lambda name, text: from_line(trained.facts, name, text),
         lambda split, row: from_split(trained.facts, data(), split, row),
+        lambda path: from_table(trained, path),
     )
 
 
@@ -79,6 +89,23 @@ def from_line(facts: Facts, name: str, text: str) -> Asked:
             f"{name[:60]!r} is one text, and this run judges pairs: put a tab between the two"
         )
     return Asked(name, first, second)
+
+
+def from_table(trained: Reader, path: Path) -> list[Asked] | None:
+    """The texts of a table, row by row; None for a file of lines.
+
+    Pairs may be lines with a tab between, in a .tsv that does not name the run's columns too.
+    """
+    paired, config, kind = trained.facts.paired, trained.config, ending(path).lower()
+    if kind not in TABLES or (paired and not config.pair):
+        return None
+    if paired and kind == "tsv" and config.pair.strip().lower() not in head_of(path):
+        return None
+    rows = read_texts(path, config.text, config.pair if paired else "")
+    return [
+        Asked(f"{path}, line {line}", text, second if paired else None)
+        for line, text, second in rows
+    ]
 
 
 def from_split(facts: Facts, data: SentimentData, split: str, row: int) -> Asked:
@@ -124,11 +151,23 @@ def predict(trained: Reader, texts: Sequence[Asked]) -> list[Answer]:
 
 def shares_of(trained: Reader, texts: Sequence[Asked]) -> np.ndarray:
     """The probability of every class, for each text."""
+    return scorer(windows_of(trained, texts), trained.facts, trained.device)(trained.model)
+
+
+def shares_by_window(trained: Reader, text: Asked) -> np.ndarray:
+    """The same for each window of a text; their mean is the text's."""
+    windowed = windows_of(trained, [text])
+    rows = np.arange(len(windowed.rows))
+    alone = replace(windowed, owner=rows, labels=np.zeros_like(rows))
+    return scorer(alone, trained.facts, trained.device)(trained.model)
+
+
+def windows_of(trained: Reader, texts: Sequence[Asked]) -> Windowed:
+    """Texts as a model reads them."""
     config, facts = trained.config, trained.facts
     part = Labelled(
         tuple(each.text for each in texts),
         (0,) * len(texts),
         tuple(each.second or "" for each in texts) if facts.paired else (),
     )
-    windowed = in_windows(part, facts.words, config.longest, config.overlap)
-    return scorer(windowed, facts, trained.device)(trained.model)
+    return in_windows(part, facts.words, config.longest, config.overlap)
