@@ -703,6 +703,9 @@ def test_a_text_in_the_address_is_asked_about_once_and_drawn(address, fake, show
     asked = [url.removeprefix(address) for url in page.requests if "/api/" in url]
     assert asked == ["api/runs/x/look", "api/runs/x"], "before the page knows what the run is like"
     assert page.each("textarea", "e.value") == ["so good"]
+    page = show(f"{address}#text/x/stop%2F..#?text=so+good", expected=["404"])
+    sent = [url.removeprefix(address) for url in page.requests if "/api/" in url]
+    assert sent[0] == "api/runs/x%2Fstop%2F..%23/look", "a link can ask for nothing but a look"
     fake.input = "pair"
     page = show(f"{address}#text/x?text=one&pair=two%0Alines")
     until(lambda: fake.asked[1:] == [{"text": "one", "pair": "two lines"}])

@@ -6,11 +6,20 @@
  * ended when another view is shown.
  */
 {
-  const [, id, query] = /^#text\/([^?]+)\?(.*)$/s.exec(location.hash) ?? [];
+  // As the rest of the page reads it.
+  const plain = (words) => {
+    try {
+      return decodeURIComponent(words);
+    } catch {
+      return words;
+    }
+  };
+  const [, run, query] = /^#text\/([^?]+)\?(.*)$/s.exec(location.hash) ?? [];
   const asked = new URLSearchParams(query);
   const text = asked.get("text");
   if (text?.trim() && !asked.has("pair")) {
-    const address = `/api/runs/${id}/look`;
+    // No name can make another address of this, whatever a link has brought.
+    const address = `/api/runs/${encodeURIComponent(plain(run))}/look`;
     const body = JSON.stringify({ text });
     const headers = { Accept: "text/event-stream", "Content-Type": "application/json" };
     const leave = new AbortController();
