@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import shutil
 import sys
 from dataclasses import fields, replace
@@ -158,7 +159,7 @@ def test_texts_are_learnt_and_judged(run):
     assert best["validation.loss"] == pytest.approx(judged.assessment.loss.value, rel=1e-5)
     labels = run.data.texts["validation"].labels
     assert judged.majority == max(labels.count(0), labels.count(1)) / len(labels)
-    with pytest.raises(UserError, match=r"own\.csv has no text in test: say --split validation"):
+    with pytest.raises(UserError, match=r"own\.csv has no text in test: take train or validation"):
         run.evaluate("test")
     with pytest.raises(UserError, match="no split 'tset'; there are train, validation, test and"):
         run.evaluate("tset")
@@ -408,6 +409,22 @@ def test_columns_of_the_runs_own_file_are_not_looked_for_in_a_set_with_a_name(tm
     assert found.name == "sst2" and found.facts.classes == ("negative", "positive")
     again = SENTIMENT.read_other(model.config, model.facts, str(path))
     assert len(part_of(again, "all")) == 30
+
+
+def test_other_texts_are_read_as_the_user_says(run, tmp_path, capsys):
+    path = write(tmp_path / "other.csv", [*texts(30), ("", "positive")], "say,is")
+    where = ["evaluate", str(run.folder.path)]
+    said = ["--data", str(path), "--text", "say", "--label", "is"]
+    assert main([*where, *said, "--skip-bad", "--json"]) == 0
+    counted = json.loads(capsys.readouterr().out)["assessment"]["confusion"]
+    assert np.sum(counted) == 30
+    assert main([*where, *said]) == 2 and "has an empty text" in capsys.readouterr().err
+    assert main([*where, *said[2:4]]) == 2
+    assert "--text is for other data than the run's own" in capsys.readouterr().err
+    with pytest.raises(
+        UserError, match="--batch: of how data are read, sentiment lets change --te"
+    ):
+        run.evaluate(data=path, batch=3)
 
 
 # Data
@@ -953,8 +970,52 @@ def test_one_picture_holds_one_text_and_a_page_many(run, tmp_path):
     assert look.write(tmp_path / "look.html").stat().st_size > 10_000
     with pytest.raises(UserError, match="no text to look at"):
         run.look("")
-    (long,) = run.look(" ".join([*ANY] * 4)).looked.document["sections"][0]["data"]["items"]
-    assert len(long["words"]) == 14 and "Only its beginning is shown" in long["note"]
+
+
+def test_a_look_at_a_long_text_has_its_answer_and_says_which_window_it_shows(
+    run, tmp_path, monkeypatch
+):
+    """Its beginning is praise, and most of it is blame."""
+    long = " ".join(["a lovely film and fine play"] * 3 + ["the soup was awful and dull"] * 9)
+    (answer,) = run.predict(long)
+    assert run.predict(" ".join(long.split()[:14]))[0].classes[0] == "positive" != answer.classes[0]
+    words, *mattered = run.look(long).looked.document["sections"]
+    (item,) = words["data"]["items"]
+    assert item["answer"] == "negative" == item["answers"][0]["name"]
+    assert [each["share"] for each in item["answers"]] == pytest.approx(answer.shares, abs=1e-5)
+    shown = "".join(item["words"]).strip()
+    (alone,) = run.predict(shown)
+    assert len(item["words"]) == 14 and item["alone"] == pytest.approx(alone.shares[0], abs=1e-5)
+    assert item["alone"] > answer.shares[0]
+    number = int(re.search(r"words (\d+) to", item["note"])[1])
+    part = f"words {number} to {number + 13} of 72"
+    assert long.split()[number - 1 : number + 13] == shown.split()
+    assert f"{part} are shown" in item["note"]
+    assert f"came to negative, {alone.shares[0]:.0%};" in item["note"]
+    assert "read in windows" not in mattered[0]["words"]  # none of the run's own is
+
+    drawn = {}
+    monkeypatch.setattr(views_module, "word_figure", lambda *_, **options: drawn.update(options))
+    run.look(long).write(tmp_path / "look.png")
+    by_itself = f"{part} shown: negative, {alone.shares[0]:.0%}"
+    assert drawn["title"] == f"negative, {answer.shares[0]:.0%} ({by_itself})"
+    assert item["note"] in drawn["caption"]
+
+
+def test_a_report_and_its_faithfulness_are_of_windows_too(table):
+    model, data = untrained(table)
+    long = Labelled(tuple(" ".join([word, *ANY] * 5) for word in ("fine", "dull")), (1, 0))
+    data = replace(data, texts=replace(data.texts, parts={**data.texts.parts, "test": long}))
+    sections = views(model, data, "test", SENTIMENT.judge(model, data, "test"))
+    items = [item for each in sections if each["view"] == "words" for item in each["data"]["items"]]
+    assert len(items) == 2
+    for item in items:
+        row = int(item["name"].rpartition(":")[2])
+        (answer,) = SENTIMENT.predict(model, [Asked("x", long.texts[row])])
+        assert [each["name"] for each in item["answers"]] == [*answer.classes]
+        assert item["answers"][0]["share"] == pytest.approx(answer.shares[0], abs=1e-5)
+    (about,) = (each for each in sections if each["title"] == "Are these the words that mattered?")
+    assert "Of a text that is read in windows, only the one that speaks most" in about["words"]
 
 
 def test_a_look_needs_no_data(run, monkeypatch):

@@ -127,6 +127,17 @@ def choose_text(page, number):
 
 
 @pytest.mark.chromium
+def test_of_a_part_of_a_text_the_answer_is_of_all_and_the_numbers_are_its_own(opened):
+    part = maps_of(words_of(REVIEW))
+    page = opened(item(maps=part, whole=np.array([0.6, 0.4]), note="A part."))
+    assert page.text(".side h4") == "Answer, from all of the text"
+    assert page.each(".answers .share") == ["60.0%", "40.0%"]
+    assert page.text(".texts h3 + .note") == "A part."
+    click(page, 1)
+    assert page.text(".looks .rest").endswith("% in this part, not 90.0%.")
+
+
+@pytest.mark.chromium
 def test_every_method_shades_the_words_by_its_own_numbers(opened):
     words = words_of(REVIEW)
     maps = maps_of(words)

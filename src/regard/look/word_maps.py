@@ -351,30 +351,33 @@ def words_item(
     truth: str | None = None,
     breaks: Sequence[int] = (),
     note: str = "",
+    whole: Float[np.ndarray, "classes"] | None = None,
 ) -> dict[str, Any]:
     """One text for the page's view "words", which shows words as deep as their numbers are large.
 
     `words` have the space before them if there is one, so that they make the text when joined. A
-    new paragraph begins before each word whose place is in `breaks`: a pair's second text.
+    new paragraph begins before each word whose place is in `breaks`: a pair's second text. Where
+    words and maps are only of a part, `whole` are the probabilities of all of the text.
 
     The item is {"name", "words", "breaks", "note"}, and
     "answers": [{"name", "share"}], most probable first; "answer": the name of the one explained;
+    "alone": its share in the part by itself, or null where that is all;
     "truth": a class's name or null;
     "methods": [{"name", "words": how to read it, "signed", "unit", "values": one a word}], where
     the unit is "share" (of 1), "log-odds" or "log-probability" (natural), or anything else.
     """
     check_words(words, maps.by_method(), breaks)
-    if len(classes) != len(maps.probabilities):
-        raise ValueError(f"{len(maps.probabilities)} probabilities have {len(classes)} classes")
-    first = np.argsort(-maps.probabilities, kind="stable")[:ANSWERS]
+    shares = maps.probabilities if whole is None else whole
+    if len(classes) != len(shares):
+        raise ValueError(f"{len(shares)} probabilities have {len(classes)} classes")
+    first = np.argsort(-shares, kind="stable")[:ANSWERS]
     return {
         "name": name,
         "words": list(words),
         "breaks": list(breaks),
-        "answers": [
-            {"name": classes[at], "share": float(maps.probabilities[at])} for at in map(int, first)
-        ],
+        "answers": [{"name": classes[at], "share": float(shares[at])} for at in map(int, first)],
         "answer": classes[maps.answer],
+        "alone": None if whole is None else float(maps.probabilities[maps.answer]),
         "truth": truth,
         "methods": [
             # Four digits are more than a page says of any word.

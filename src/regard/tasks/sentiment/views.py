@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from regard.data.text_batches import windows
 from regard.errors import UserError
 from regard.evaluate.classification import Answers, mistakes
 from regard.look.document import Document, Section
@@ -21,9 +23,10 @@ from regard.tasks.assessed import (
     figures_section,
     item,
 )
-from regard.tasks.sentiment.answers import Asked, from_split
-from regard.tasks.sentiment.data import SentimentData, part_of
+from regard.tasks.sentiment.answers import Asked, from_split, shares_by_window
+from regard.tasks.sentiment.data import SentimentData, encoded, part_of
 from regard.tasks.sentiment.judging import Judgement, Reader, answers_on
+from regard.tasks.sentiment.learning import Shares
 from regard.tasks.sentiment.words import Spelt, spelt
 from regard.tasks.session import parameters
 from regard.tasks.several import expect_one, few_names
@@ -85,19 +88,19 @@ def items_of(trained: Reader, asked: Sequence[Asked]) -> list[dict[str, Any]]:
     """What the view named words shows of each text."""
     items = []
     for each in asked:
-        text = spelt_of(trained, each)
-        if not text.spans:
+        if not spelt_of(trained, each).spans:
             continue
-        maps = maps_of(trained, text)
+        shown = shown_of(trained, each)
         items.append(
             words_item(
                 name_of(each),
-                text.words,
-                maps,
+                shown.text.words,
+                shown.maps,
                 trained.facts.classes,
                 truth=each.truth,
-                breaks=text.breaks,
-                note=note_of(text, maps),
+                breaks=shown.text.breaks,
+                note=note_of(shown, trained.facts.classes),
+                whole=shown.whole,
             )
         )
     return items
@@ -108,20 +111,80 @@ def name_of(asked: Asked) -> str:
     return asked.name.replace("\t", " | ")
 
 
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What is shown of a text: all of it, or the window that speaks most for its answer."""
+
+    text: Spelt
+    maps: WordMaps  # for the answer to all of the text
+    whole: Shares | None = None  # the probabilities of that, where a window is shown
+
+    def said(self, classes: Sequence[str]) -> str:
+        """The answer, and where a window is shown, what that came to by itself."""
+        alone = self.alone(classes)
+        if self.whole is None:
+            return alone
+        return f"{best_of(classes, self.whole)} ({self.part()} shown: {alone})"
+
+    def part(self) -> str:
+        """Which words of the text these are."""
+        text = self.text
+        return f"words {text.first + 1:,} to {text.first + len(text.words):,} of {text.count:,}"
+
+    def alone(self, classes: Sequence[str]) -> str:
+        """What they came to by themselves."""
+        return best_of(classes, self.maps.probabilities)
+
+
+def best_of(classes: Sequence[str], shares: np.ndarray) -> str:
+    best = int(shares.argmax())
+    return f"{classes[best]}, {shares[best]:.0%}"
+
+
+def shown_of(trained: Reader, asked: Asked) -> Shown:
+    """What is shown of a text, and how much each word of that carried the answer."""
+    text, answers = window_of(trained, asked)
+    if answers is None:
+        return Shown(text, maps_of(trained, text))
+    return Shown(text, maps_of(trained, text, int(answers.argmax())), answers)
+
+
+def window_of(trained: Reader, asked: Asked) -> tuple[Spelt, Shares | None]:
+    """The window that speaks most for the answer to a long text, and the text's probabilities."""
+    text = spelt_of(trained, asked)
+    if not text.cut or asked.second is not None:  # of a pair, nothing but this is read
+        return text, None
+    config, words = trained.config, trained.facts.words
+    shares = shares_by_window(trained, asked)
+    whole: Shares = shares.mean(0)
+    tokens = range(len(encoded(words, asked.text)))
+    places = windows(tokens, config.longest - 2, config.overlap)
+    start = places[int(shares[:, whole.argmax()].argmax())][0]
+    return spelt(words, asked.text, None, config.longest, start), whole
+
+
 def spelt_of(trained: Reader, asked: Asked) -> Spelt:
+    """A text as far as it is read at once."""
     return spelt(trained.facts.words, asked.text, asked.second, trained.config.longest)
 
 
-def maps_of(trained: Reader, text: Spelt) -> WordMaps:
-    return word_maps(model_of(trained), text.tokens, text.spans, segments=text.segments)
+def maps_of(trained: Reader, text: Spelt, answer: int | None = None) -> WordMaps:
+    model = model_of(trained)
+    return word_maps(model, text.tokens, text.spans, segments=text.segments, answer=answer)
 
 
-def note_of(text: Spelt, maps: WordMaps) -> str:
+def note_of(shown: Shown, classes: Sequence[str]) -> str:
     notes = []
-    if text.cut:
-        notes.append("Only its beginning is shown, as far as it is read at once.")
-    if maps.gradient_error > 0.01:
-        notes.append(f"The gradient's sum lacks {maps.gradient_error:.0%} of what words add.")
+    if shown.whole is not None:
+        notes.append(
+            f"Of this text, {shown.part()} are shown: the window that speaks most for "
+            f"{classes[shown.maps.answer]}. By itself it came to {shown.alone(classes)}; the "
+            "answer is the mean of all windows."
+        )
+    elif shown.text.cut:
+        notes.append("The pair was cut to what is read at once, and only that is shown.")
+    if shown.maps.gradient_error > 0.01:
+        notes.append(f"The gradient's sum lacks {shown.maps.gradient_error:.0%} of what words add.")
     return " ".join(notes)
 
 
@@ -136,7 +199,7 @@ def measure_faithfulness(
     most = min(len(part), FAITHFUL if parameters(trained.model) < LARGE else FEWER)
     rows = np.unique(np.linspace(0, len(part) - 1, most).astype(np.int64))
     asked = [from_split(trained.facts, data, split, row) for row in map(int, rows)]
-    texts = [text for each in asked if len((text := spelt_of(trained, each)).spans) > 1]
+    texts = [text for each in asked if len((text := window_of(trained, each)[0]).spans) > 1]
     if not texts:
         return None
     maps = [maps_of(trained, text).by_method() for text in texts]
@@ -162,6 +225,11 @@ def mattered(trained: Reader, data: SentimentData, split: str) -> list[Section]:
     if found is None:
         return []
     about = f"Measured on {found.texts} texts of {split}; above 0 is better than random."
+    if (data.windowed(part_of(data, split), trained.facts).counts > 1).any():
+        about += (
+            " Of a text that is read in windows, only the one that speaks most for its answer is "
+            "measured, and the answer followed is that window's own."
+        )
     return faithfulness_sections(
         found,
         "Are these the words that mattered?",
@@ -196,17 +264,17 @@ def look(trained: Reader, texts: Sequence[Asked], data: Callable[[], SentimentDa
 
     def draw(path: Path) -> None:
         expect_one(path, len(texts), "text")
-        text = spelt_of(trained, texts[0])
-        maps = maps_of(trained, text)
-        answer = trained.facts.classes[maps.answer]
+        classes = trained.facts.classes
+        shown = shown_of(trained, texts[0])
+        note = note_of(shown, classes)
         word_figure(
-            text.words,
-            maps.by_method(),
+            shown.text.words,
+            shown.maps.by_method(),
             path,
-            title=f"{answer}, {maps.probabilities[maps.answer]:.0%}",
-            caption=name_of(texts[0])[:100],
-            answer=answer,
-            breaks=text.breaks,
+            title=shown.said(classes),
+            caption=" · ".join(filter(None, (name_of(texts[0])[:100], note))),
+            answer=classes[shown.maps.answer],
+            breaks=shown.text.breaks,
         )
 
     return Looked(document, draw)

@@ -89,16 +89,19 @@ export function render(element, { items = [] }, tools) {
       strongest: html("div", { class: "strongest" }),
     };
     const repaint = () => shade(parts, view(), find);
+    const note = shown.item.note && html("p", { class: "note", dir: "auto" }, shown.item.note);
+    const partly = shown.item.alone != null; // which is said before it is read
     spread.replaceChildren(
       controls(shown, { items, go, chooseMethod, repaint, look }),
       html(
         "div",
         { class: "texts" },
         shown.item.name && html("h3", { dir: "auto" }, shown.item.name),
+        partly && note,
         parts.legend,
         spans.length > 0 && textOf(spans, shown, { choose, pass, tell: () => tell(parts, view()) }),
         !spans.length && html("p", { class: "note" }, "The text has no words."),
-        shown.item.note && html("p", { class: "note", dir: "auto" }, shown.item.note),
+        !partly && note,
       ),
       html(
         "div",
@@ -314,10 +317,13 @@ function readoutOf(view) {
 function without(item, word, { format }) {
   const lost = methodsOf(item).find(({ unit }) => unit === "log-probability");
   const whole = item.answers?.find(({ name }) => name === item.answer)?.share;
-  if (!lost || !Number.isFinite(whole)) return "";
-  const left = Math.min(1, whole * Math.exp(-lost.values[word]));
-  const [from, to] = [whole, left].map((share) => format.percent(share));
-  return `Without it, ${item.answer} has ${to}${from === to ? " as well" : `, not ${from}`}.`;
+  const shown = item.alone ?? whole; // of a part of a text, its own
+  if (!lost || !Number.isFinite(shown)) return "";
+  const left = Math.min(1, shown * Math.exp(-lost.values[word]));
+  const [from, to] = [shown, left].map((share) => format.percent(share));
+  const where = item.alone == null ? "" : " in this part";
+  const than = from === to ? " as well" : `, not ${from}`;
+  return `Without it, ${item.answer} has ${to}${where}${than}.`;
 }
 
 /** The words that carried most, whichever way, greatest first. */
@@ -371,7 +377,7 @@ function answersOf(item, { html, format }) {
   const { truth, answer } = item;
   const first = answers[0].name;
   return [
-    html("h4", {}, "Answer"),
+    html("h4", {}, item.alone == null ? "Answer" : "Answer, from all of the text"),
     html(
       "ol",
       { class: "answers" },
