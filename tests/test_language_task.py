@@ -104,7 +104,7 @@ def test_a_text_is_learnt_foretold_and_gone_on_with(text, tmp_path):
     assert window.prompt in text.read_text(encoding="utf-8")
     with pytest.raises(UserError, match="has the windows 0 to"):
         run.predict("validation:999")
-    with pytest.raises(UserError, match="no text in test: say --split validation"):
+    with pytest.raises(UserError, match="no text in test: take train or validation"):
         run.evaluate("test")
     assert run.held_out == "validation" and run.evaluate() == judged
     assert run.predict("a dog", "the cat")[1] == answer  # whatever else is asked

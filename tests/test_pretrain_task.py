@@ -147,7 +147,7 @@ def test_a_text_is_learnt_and_judged(run):
     assert run.held_out == "validation" and run.evaluated("validation").figures == judged.figures
     said = summary(judged, "validation")
     assert "perplexity of a hidden token" in said and all(name in said for name in QUESTIONS)
-    with pytest.raises(UserError, match=r"stories\.txt has no text in test: say --split valid"):
+    with pytest.raises(UserError, match=r"stories\.txt has no text in test: take train or valid"):
         run.evaluate("test")
     with pytest.raises(UserError, match=r"no split 'tset'; there are train, validation, test$"):
         run.evaluate("tset")
@@ -217,7 +217,7 @@ def test_a_row_of_its_own_data_has_a_word_hidden_that_it_tells(run):
     ("asked", "words"),
     [
         ("validation:999", "validation:999: validation of stories.txt has the rows 0 to"),
-        ("test:0", "no text in test: say --split validation"),
+        ("test:0", "no text in test: take train or validation"),
         ("test2017:0", "no split 'test2017'; there are train, validation, test"),
         ("The fox slept.", r"'The fox slept\.' asks nothing: write \[MASK\] for a missing word"),
         ("The __init__ of a_b", "asks nothing"),
@@ -823,6 +823,13 @@ def test_texts_that_are_no_use_are_said_in_a_sentence(tmp_path, content, asked, 
     with pytest.raises(UserError, match=words):
         trained(path, tmp_path, objectives=weights)
     assert not list(tmp_path.glob("pretrain-*"))
+
+
+def test_of_another_text_that_is_too_short_only_more_is_asked(run, tmp_path):
+    path = tmp_path / "one.txt"
+    path.write_text("A fox slept.", encoding="utf-8")
+    with pytest.raises(UserError, match=r"the second does not follow: it needs more$"):
+        run.evaluate(data=path)
 
 
 def test_a_text_without_headings_is_one_document_and_will_do(tmp_path):

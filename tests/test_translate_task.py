@@ -94,7 +94,7 @@ def test_pairs_are_learnt_and_judged(run):
     line = run.metrics[-1]
     assert next(key for key in line if key.startswith("validation.")) == "validation.likelihood"
     assert line["validation.likelihood"] == pytest.approx(math.exp(-line["validation.loss"]))
-    with pytest.raises(UserError, match="no pair in test: say --split validation"):
+    with pytest.raises(UserError, match="no pair in test: take train or validation"):
         run.evaluate("test")
     with pytest.raises(UserError, match="no split 'tset'; there are train, validation, test and"):
         run.evaluate("tset")

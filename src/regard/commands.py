@@ -167,6 +167,10 @@ def evaluate(
     *runs: Path,
     data: str | None = None,
     split: str | None = None,
+    text: str | None = None,
+    label: str | None = None,
+    pair: str | None = None,
+    skip_bad: bool = False,
     device: Device = "auto",
     record: Path | None = None,
     json: bool = False,
@@ -178,6 +182,10 @@ def evaluate(
         data: other data than they were trained on, with the same classes.
         split: train, validation, test or all; by default test (validation if there is no test),
             and all of other data.
+        text: the column of other data that holds the texts, if it is not as the runs' own.
+        label: the column that holds the labels.
+        pair: the column that holds the second texts.
+        skip_bad: leave out of other data what is of no use.
         device: where to run them.
         record: write the figures of all, with command, hardware and seeds, to this .json.
         json: print the figures as JSON, one object a line.
@@ -193,7 +201,9 @@ def evaluate(
         raise UserError("--record keeps figures on a run's own data; leave --data out")
     found = [load(run, device=device) for run in runs]
     split = split or (found[0].held_out if data is None else "all")
-    judged = [run.evaluate(split, data=data) for run in found]
+    reading = {"text": text, "label": label, "pair": pair, "skip_bad": skip_bad or None}
+    said = {name: value for name, value in reading.items() if value is not None}
+    judged = [run.evaluate(split, data=data, **said) for run in found]
     for run, figures in zip(found, judged, strict=True):
         if json:
             print(encoder.dumps(figures.to_values()))

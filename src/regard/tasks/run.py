@@ -37,6 +37,8 @@ from regard.tasks.task import Judged, Looked, Prove, Show, Task, Trained
 from regard.train.device import choose_device
 from regard.train.loop import put_weights
 
+READING = ("text", "label", "pair", "skip_bad")  # fields that say how other data are read
+
 
 def train(
     task: str,
@@ -236,16 +238,37 @@ class Run:
         opened = self.task.open(trained, inputs, lambda: self.data)
         return prove(trained, opened, lambda: self.data)
 
-    def evaluate(self, split: str | None = None, *, data: str | Path | None = None) -> Judged:
-        """The final figures on a split, kept in the run: that held out, or `all` of other data."""
+    def evaluate(
+        self, split: str | None = None, *, data: str | Path | None = None, **reading: str | bool
+    ) -> Judged:
+        """The final figures on a split, kept in the run: that held out, or `all` of other data.
+
+        `reading` says how other data are read, where that is not as the run's own: `text`, `label`
+        and `pair` name columns, and `skip_bad` leaves out what is of no use.
+        """
         split = split or (self.held_out if data is None else "all")
-        used = (
-            self.data if data is None else self.task.read_other(self.config, self.facts, str(data))
-        )
+        config = self.reading(reading, data is not None)
+        used = self.data if data is None else self.task.read_other(config, self.facts, str(data))
         judged = self.task.judge(self.trained, used, split)
         if data is None:
             write_evaluation(self.folder, split, judged)
         return judged
+
+    def reading(self, changes: Mapping[str, str | bool], others: bool) -> Any:
+        """The configuration by which other data are read."""
+        for name in changes:
+            flag = f"--{name.replace('_', '-')}"
+            if name not in READING or not hasattr(self.config, name):
+                may = [
+                    f"--{each.replace('_', '-')}" for each in READING if hasattr(self.config, each)
+                ]
+                raise UserError(
+                    f"{flag}: of how data are read, {self.task.name} lets change "
+                    f"{', '.join(may) or 'nothing'}"
+                )
+            if not others:
+                raise UserError(f"{flag} is for other data than the run's own: name them by --data")
+        return change(self.config, changes)
 
     def evaluated(self, split: str) -> Judged | None:
         """What `evaluate` last said of a split."""

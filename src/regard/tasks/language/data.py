@@ -165,7 +165,6 @@ def part_of(data: LanguageData, split: str) -> tuple[Integer[np.ndarray, "n"], l
     joined = tokens[0] if len(tokens) == 1 else np.concatenate(tokens)
     if len(joined) < 2:
         known = [name for name in SPLITS if len(data.tokens[name]) > 1]
-        raise UserError(
-            f"{data.name} has no text in {split}: say --split {known[-1] if known else 'all'}"
-        )
+        others = f": take {' or '.join(known)}" if known else ""
+        raise UserError(f"{data.name} has no text in {split}{others}")
     return joined, [data.corpus[name] for name in chosen]

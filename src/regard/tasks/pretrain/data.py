@@ -228,7 +228,12 @@ def check(config: PretrainConfig, corpus: Corpus, parts: Mapping[str, Part]) -> 
                 )
 
 
-def measured_text(found: Documents, config: PretrainConfig, where: str) -> Pairs:
+def measured_text(
+    found: Documents,
+    config: PretrainConfig,
+    where: str,
+    advice: str = "say --objectives.next 0, or give more",
+) -> Pairs:
     """Rows of running text, always the same, or what there is too little of."""
     rows = running_text(found, config, np.random.default_rng(SEED))
     if len(rows):
@@ -238,7 +243,7 @@ def measured_text(found: Documents, config: PretrainConfig, where: str) -> Pairs
     raise UserError(
         f"{where} has too little text, {len(found.lines):,} sentences of {found.count:,} "
         f"documents, for two texts within --longest {config.longest} of which the second does "
-        "not follow: say --objectives.next 0, or give more"
+        f"not follow: {advice}"
     )
 
 

@@ -37,8 +37,9 @@ def text_of(config: PretrainConfig, data: PretrainData, split: str) -> Pairs:
     """The running text of a split in rows, and which of them follow one another."""
     found = part_of(data, split).documents
     if not len(found.lines):
-        raise UserError(f"{data.name} has no text in {split}: say --split validation")
-    return measured_text(found, config, f"{split} of {data.name}")
+        known = [name for name, part in data.parts.items() if len(part.documents.lines)]
+        raise UserError(f"{data.name} has no text in {split}: take {' or '.join(known)}")
+    return measured_text(found, config, f"{split} of {data.name}", "it needs more")
 
 
 def some_of(pairs: Pairs, most: int | None) -> Pairs:

@@ -248,7 +248,7 @@ def part_of(data: SentimentData, split: str) -> Labelled:
     )
     if not len(found):
         known = [name for name in parts if len(parts[name])]
-        raise UserError(f"{data.name} has no text in {split}: say --split {known[-1]}")
+        raise UserError(f"{data.name} has no text in {split}: take {' or '.join(known)}")
     return found
 
 

@@ -168,7 +168,7 @@ def part_of(data: TranslateData, split: str) -> Pairs:
     source = tuple(text for part in chosen for text in part.source)
     if not source:
         known = [name for name in parts if len(parts[name])]
-        raise UserError(f"{data.name} has no pair in {split}: say --split {known[-1]}")
+        raise UserError(f"{data.name} has no pair in {split}: take {' or '.join(known)}")
     return Pairs(source, tuple(text for part in chosen for text in part.target))
 
 
