@@ -50,7 +50,9 @@ MUTANTS = {
         "bias.masked_fill(allowed, -torch.inf)",
     ),
     "softmax over the queries": Mutant(
-        "core.py", "weights = scores.softmax(-1)\n", "weights = scores.softmax(-2)\n"
+        "core.py",
+        "biased):\n        return scores.softmax(-1)",
+        "biased):\n        return scores.softmax(-2)",
     ),
     "softmax over the queries under a mask": Mutant(
         "core.py", "fill(scores.softmax(-1), blind", "fill(scores.softmax(-2), blind"

@@ -104,24 +104,27 @@ def _plain(call: Call) -> Attended:
         scores = torch.einsum("...nd,...md->...nm", q.to(wide) * call.beta, k.to(wide))
     if bias is not None:
         scores = scores + bias.to(wide)
-    fill = Tensor.masked_fill_ if _may_write_over(scores) else Tensor.masked_fill
-    seeing = False  # whether every row is known to have something to read
-    if allowed is not None and fill is Tensor.masked_fill_ and scores.is_cpu:
-        seeing = _bounded(scores, allowed)
-    if allowed is not None and not seeing:
-        scores = fill(scores, ~allowed, -torch.inf)
-
-    if seeing or (allowed is None and bias is None) or not scores.shape[-1]:
-        weights = scores.softmax(-1)
-    else:
-        # A row of −∞ alone is 0/0. It gets a finite softmax first and zeros after, so that
-        # no NaN ever exists for a gradient to meet.
-        blind = torch.isneginf(scores.detach().amax(-1, keepdim=True))
-        if scores.requires_grad:
-            scores = scores.masked_fill(blind, 0.0)
-        weights = fill(scores.softmax(-1), blind, 0.0)
+    weights = _shares(scores, allowed, biased=bias is not None)
     read = torch.einsum("...nm,...me->...ne", weights, v.to(wide))
     return Attended(read.to(v.dtype), weights.to(v.dtype))
+
+
+def _shares(scores: Tensor, allowed: Tensor | None, *, biased: bool) -> Tensor:
+    """Softmax over what each query may read; one that may read nothing gets zeros."""
+    if not scores.shape[-1] or (allowed is None and not biased):
+        return scores.softmax(-1)
+    free = _may_write_over(scores)
+    if free and scores.is_cpu and allowed is not None and _bounded(scores, allowed):
+        return scores.softmax(-1)
+    fill = Tensor.masked_fill_ if free else Tensor.masked_fill
+    if allowed is not None:
+        scores = fill(scores, ~allowed, -torch.inf)
+    # A row of −∞ alone is 0/0. It gets a finite softmax first and zeros after, so that no NaN
+    # ever exists for a gradient to meet.
+    blind = torch.isneginf(scores.detach().amax(-1, keepdim=True))
+    if scores.requires_grad:
+        scores = scores.masked_fill(blind, 0.0)
+    return fill(scores.softmax(-1), blind, 0.0)
 
 
 def _bounded(scores: Tensor, allowed: Tensor) -> bool:
@@ -130,8 +133,6 @@ def _bounded(scores: Tensor, allowed: Tensor) -> bool:
     On the host a minimum is ten times as quick as a fill. It leaves what is not a number, so it is
     enough where the greatest score of each row is finite.
     """
-    if not scores.shape[-1]:
-        return False
     bounds = torch.where(allowed, torch.inf, -torch.inf).to(scores.dtype)
     torch.minimum(scores, bounds, out=scores)
     return bool(scores.amax(-1).isfinite().all())
