@@ -452,6 +452,9 @@ def test_other_data_are_measured_whole_and_must_speak_of_the_same_classes(photos
     )
     assert mine.evaluate(data=photos).count == 48
     assert mine.evaluate("test", data=photos).count == len(mine.data.images.test)
+    shutil.copytree(photos / (last := mine.facts.classes[-1]), tmp_path / "one" / last)
+    judged = mine.evaluate(data=tmp_path / "one")
+    assert [each.count for each in judged.per_class] == [0, 24]
     with pytest.raises(UserError, match="classes that the run does not know: 0, 1, 2"):
         mine.evaluate(data="digits")
     with pytest.raises(UserError, match="no split 'tset'; there are train, validation, test and"):

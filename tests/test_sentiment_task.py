@@ -411,6 +411,16 @@ def test_columns_of_the_runs_own_file_are_not_looked_for_in_a_set_with_a_name(tm
     assert len(part_of(again, "all")) == 30
 
 
+def test_other_texts_may_be_of_one_class_that_the_run_knows(run, tmp_path):
+    for rows in ([("a fine film", "positive")] * 3, [("a fine film", "positive"), ("dull", "x")]):
+        path = write(tmp_path / "few.csv", rows)
+        if rows[-1][1] == "x":
+            with pytest.raises(UserError, match="has the label 'x', which the run does not know"):
+                run.evaluate(data=path)
+        else:
+            assert run.evaluate(data=path).assessment.per_class[1].count == 3
+
+
 def test_other_texts_are_read_as_the_user_says(run, tmp_path, capsys):
     path = write(tmp_path / "other.csv", [*texts(30), ("", "positive")], "say,is")
     where = ["evaluate", str(run.folder.path)]

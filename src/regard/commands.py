@@ -179,7 +179,7 @@ def evaluate(
 
     Args:
         runs: folders of runs; of several, the mean and the spread are said too.
-        data: other data than they were trained on, with the same classes.
+        data: other data than they were trained on, of classes that they know.
         split: train, validation, test or all; by default test (validation if there is no test),
             and all of other data.
         text: the column of other data that holds the texts, if it is not as the runs' own.

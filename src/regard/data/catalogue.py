@@ -48,8 +48,8 @@ class Known:
     files: tuple[Remote, ...] = ()
 
 
-def read_images(data: str | Path) -> ImageSet:
-    """A data set by its name, or your own by its path."""
+def read_images(data: str | Path, *, learning: bool = True) -> ImageSet:
+    """A data set by its name, or your own by its path; one class is enough without `learning`."""
     if isinstance(data, str) and data in EMBEDDED:
         return EMBEDDED[data].read(Path())
     if isinstance(data, str) and data in KNOWN:
@@ -57,7 +57,7 @@ def read_images(data: str | Path) -> ImageSet:
         if path := find(known):
             return known.read(path)
         raise UserError(f"{data} is not on this machine: {how_to_get(known)}")
-    return read_path(resolve(data))
+    return read_path(resolve(data), learning)
 
 
 def resolve(data: str | Path) -> Path:
@@ -74,7 +74,7 @@ def lasting(data: str, names: Container[str]) -> str:
     return data if data in names or not os.path.exists(data) else os.path.abspath(data)
 
 
-def read_path(path: Path) -> ImageSet:
+def read_path(path: Path, learning: bool = True) -> ImageSet:
     """Whatever lies there: CIFAR-10, files in idx, a folder of classes, or a csv."""
     if cifar.holds_cifar(path):
         return read_cifar10(path)
@@ -82,7 +82,7 @@ def read_path(path: Path) -> ImageSet:
         likely = "fashion-mnist" if "fashion" in str(path.resolve()).lower() else "mnist"
         return KNOWN[likely].read(path)
     try:
-        listing = list_images(path)
+        listing = list_images(path, learning=learning)
     except UserError as trouble:
         raise UserError(f"{trouble}{nearest(str(path))}") from None
     if listing.problems:

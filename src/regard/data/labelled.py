@@ -130,7 +130,13 @@ class LabelledSet:
 
 
 def read_labelled(
-    name: str | Path, *, text: str = "", label: str = "", pair: str = "", skip_bad: bool = False
+    name: str | Path,
+    *,
+    text: str = "",
+    label: str = "",
+    pair: str = "",
+    skip_bad: bool = False,
+    learning: bool = True,
 ) -> LabelledSet:
     """Labelled texts by their name, or your own by their path.
 
@@ -158,7 +164,8 @@ def read_labelled(
 
     The first fault is a `UserError`. With `skip_bad`, a row that is no use (no text, no label, no
     UTF-8, a column too many, a label that training lacks) is left out and named in `skipped`; what
-    makes a whole file doubtful is an error all the same.
+    makes a whole file doubtful is an error all the same. Without `learning` the texts are only to
+    measure by, and one label, or one text of each, is enough.
     """
     if isinstance(name, str) and name in LABELLED:
         for flag, column in (("text", text), ("label", label), ("pair", pair)):
@@ -170,10 +177,11 @@ def read_labelled(
         if not (text or label or pair) and (known := name_at(path)):
             return read_named(known, path, skip_bad)  # the same by its path as by its name
         if path.is_dir():
-            return read_folder(path, text, label, pair, skip_bad)
+            return read_folder(path, text, label, pair, skip_bad, learning)
         if path.is_file():
             check_table(path)
-            return from_reads(path, {"train": read_labels(path, text, label, pair=pair)}, skip_bad)
+            reads = {"train": read_labels(path, text, label, pair=pair)}
+            return from_reads(path, reads, skip_bad, learning=learning)
     except OSError as trouble:
         raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
     named = not any(sign in str(name) for sign in "/\\.")
@@ -220,7 +228,9 @@ def check_table(path: Path) -> None:
         )
 
 
-def read_folder(folder: Path, text: str, label: str, pair: str, skip_bad: bool) -> LabelledSet:
+def read_folder(
+    folder: Path, text: str, label: str, pair: str, skip_bad: bool, learning: bool
+) -> LabelledSet:
     """A folder with a table for each part; training comes first and settles what is in doubt."""
     files = part_files(folder)
     if "train" not in files:
@@ -230,7 +240,7 @@ def read_folder(folder: Path, text: str, label: str, pair: str, skip_bad: bool) 
     for part in by_part(files):
         reads[part] = read_labels(files[part], text, label, like, pair)
         like = reads["train"].columns
-    return from_reads(folder, reads, skip_bad)
+    return from_reads(folder, reads, skip_bad, learning=learning)
 
 
 def from_reads(
@@ -238,9 +248,12 @@ def from_reads(
     reads: Mapping[str, Read],
     skip_bad: bool,
     held: Held = a_tenth,
+    *,
+    learning: bool = True,
 ) -> LabelledSet:
     """What was read, part by part; `held` chooses texts for validation where there is none."""
-    known = set(reads["train"].labels)
+    taught = [reads["train"]] if learning else reads.values()
+    known = {label for read in taught for label in read.labels}
     classes = in_order(known)
     faults = [fault for part in by_part(reads) for fault in reads[part].faults]
     if len(known) > 1:
@@ -248,7 +261,7 @@ def from_reads(
     if faults and not skip_bad:
         more = f" (and {len(faults) - 1:,} more like this)" if len(faults) > 1 else ""
         raise UserError(faults[0] + more)
-    if len(known) == 1:
+    if len(known) == 1 and learning:
         raise UserError(
             f"{reads['train'].path} has one label only, {classes[0]!r}, in "
             f"{len(reads['train'].labels):,} rows; there is nothing to tell apart"
@@ -264,7 +277,7 @@ def from_reads(
     if "validation" not in parts:
         train = parts["train"]
         out = held(train.texts, train.labels)
-        if not out:
+        if not out and learning:
             raise UserError(
                 f"{path} has {len(set(train.texts))} different texts and {len(classes)} labels: at "
                 "least one label needs two texts, of which one is held out for validation"

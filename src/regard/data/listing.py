@@ -51,13 +51,13 @@ class Listing:
     passed_over: tuple[Path, ...] = ()  # files that are no images by their names
 
 
-def list_images(path: Path) -> Listing:
-    """Look through a folder of classes or a csv."""
+def list_images(path: Path, *, learning: bool = True) -> Listing:
+    """Look through a folder of classes or a csv; without `learning`, one class is enough."""
     try:
         if path.is_dir():
-            return list_folder(path)
+            return list_folder(path, learning)
         if path.is_file() and path.suffix.lower() in (".csv", ".tsv"):
-            return list_csv(path)
+            return list_csv(path, learning)
         there = path.exists()
     except OSError as trouble:
         raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
@@ -66,7 +66,7 @@ def list_images(path: Path) -> Listing:
     raise UserError(f"{path} is not there")
 
 
-def list_folder(root: Path) -> Listing:
+def list_folder(root: Path, learning: bool = True) -> Listing:
     """One sub-folder a class, or those inside folders named after the splits."""
     items: list[Item] = []
     problems: list[str] = []
@@ -96,7 +96,7 @@ def list_folder(root: Path) -> Listing:
         for path in images:
             items.append(Item(path, label, split, same_letters(path.relative_to(root).as_posix())))
     names = {same_letters(folder.name) for folder, _ in classes}
-    return judged(str(root), items, names, problems, passed_over)
+    return judged(str(root), items, names, problems, passed_over, learning)
 
 
 def subfolders(folder: Path) -> list[Path]:
@@ -121,7 +121,7 @@ def same_letters(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def list_csv(file: Path) -> Listing:
+def list_csv(file: Path, learning: bool = True) -> Listing:
     """A table with a path and a label in each row, and a split if there is such a column.
 
     Paths start at the folder of the csv, and stay inside it.
@@ -157,7 +157,7 @@ def list_csv(file: Path) -> Listing:
             items.append(Item(path, same_letters(label), SPELLINGS.get(split.lower()), key))
     twice = Counter(item.key for item in items)
     problems += [f"{file}: {key} is in {n} rows" for key, n in twice.items() if n > 1]
-    return judged(str(file), items, {item.label for item in items}, problems, [])
+    return judged(str(file), items, {item.label for item in items}, problems, [], learning)
 
 
 def table(file: Path, problems: list[str]) -> Iterator[tuple[int, list[str]]]:
@@ -196,11 +196,16 @@ def misplaced(folder: Path, name: str) -> str:
 
 
 def judged(
-    where: str, items: list[Item], names: set[str], problems: list[str], passed_over: list[Path]
+    where: str,
+    items: list[Item],
+    names: set[str],
+    problems: list[str],
+    passed_over: list[Path],
+    learning: bool,
 ) -> Listing:
     """The listing, with what is wrong about its classes as a whole."""
     classes = in_order(names)
-    if len(classes) == 1:
+    if len(classes) == 1 and learning:
         problems.append(
             f"{where} has one class only, {classes[0]!r}; there is nothing to tell apart"
         )
@@ -210,7 +215,7 @@ def judged(
     problems += [
         f"{where}: class {name!r} has images, but none for training"
         for name in classes
-        if count[name] and name not in to_learn
+        if learning and count[name] and name not in to_learn
     ]
     return Listing(tuple(items), classes, tuple(problems), tuple(doubts), tuple(passed_over))
 

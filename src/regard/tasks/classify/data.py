@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.data.augment import ImageBatch
 from regard.data.catalogue import read_images
-from regard.data.images import ArrayImages, Channels, ImageSet, Split
+from regard.data.images import SPLITS, ArrayImages, Channels, ImageSet, Split
 from regard.data.store import at_size
 from regard.errors import UserError
 from regard.tasks.classify.config import ClassifyConfig
@@ -54,10 +54,7 @@ class ClassifyData:
 
 def read(config: ClassifyConfig) -> ClassifyData:
     """The images a configuration names, at the size its model wants."""
-    found = read_images(config.data)
-    size = config.chosen.image
-    channels = 1 if config.chosen.channels == 1 else own_channels(found)
-    images = at_one_size(found, size, channels, config.skip_bad)
+    images, channels = sized(config, read_images(config.data))
     for name in ("train", "validation"):
         if not len(images[name]):
             raise UserError(f"{images.name} has no image in {name}; training needs some")
@@ -68,7 +65,7 @@ def read(config: ClassifyConfig) -> ClassifyData:
             data=images.name,
             digest=images.digest,
             classes=images.classes,
-            size=size,
+            size=config.chosen.image,
             channels=channels,
             mean=mean,
             deviation=deviation,
@@ -76,6 +73,40 @@ def read(config: ClassifyConfig) -> ClassifyData:
             skipped=images.skipped,
         ),
     )
+
+
+def read_other(config: ClassifyConfig, facts: Facts) -> ClassifyData:
+    """Images that a run was not trained on, with its classes; some of these may have none."""
+    found = read_images(config.data, learning=False)
+    if strange := [word for word in found.classes if word not in facts.classes]:
+        raise UserError(f"{config.data} has classes that the run does not know: {few(strange)}")
+    images, channels = sized(config, found)
+    number = np.array([facts.classes.index(word) for word in images.classes], np.int64)
+    train, validation, test = (
+        Split(images[name].images, number[images[name].labels]) for name in SPLITS
+    )
+    theirs = replace(
+        facts,
+        data=images.name,
+        digest=images.digest,
+        channels=channels,
+        images=(len(train), len(validation), len(test)),
+        skipped=images.skipped,
+    )
+    images = replace(images, classes=facts.classes, train=train, validation=validation, test=test)
+    return ClassifyData(images, theirs)
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of several names, and how many there are."""
+    first = ", ".join(names[:5])
+    return first if len(names) <= 5 else f"{first}, … ({len(names)} in all)"
+
+
+def sized(config: ClassifyConfig, found: ImageSet) -> tuple[ImageSet, Channels]:
+    """Images at the size that the model wants, and how many channels they have then."""
+    channels = 1 if config.chosen.channels == 1 else own_channels(found)
+    return at_one_size(found, config.chosen.image, channels, config.skip_bad), channels
 
 
 def at_one_size(found: ImageSet, size: int, channels: Channels, skip_bad: bool) -> ImageSet:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from regard.model.davit import DaViT
 from regard.model.vit import ViT
 from regard.tasks.classify.answers import opened, predict
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.classify.data import ClassifyData, Facts, ImageBatches, read
+from regard.tasks.classify.data import ClassifyData, Facts, ImageBatches, read, read_other
 from regard.tasks.classify.learning import measure, measured, objective
 from regard.tasks.classify.patches import falls, reads
 from regard.tasks.classify.views import judge, look, views
@@ -40,15 +39,10 @@ def build(config: ClassifyConfig, facts: Facts, **options: Any) -> ViT | DaViT:
     return ViT(config.model, **options)
 
 
-def read_other(config: ClassifyConfig, facts: Facts, name: str) -> ClassifyData:
-    """Data of the user's choice, which must speak of the same classes."""
+def other(config: ClassifyConfig, facts: Facts, name: str) -> ClassifyData:
+    """Data of the user's choice, which must be as the run's model is."""
     config = change(config, {"data": name})
-    data = read(config)
-    theirs, ours = data.facts.classes, facts.classes
-    if strange := [word for word in theirs if word not in ours]:
-        raise UserError(f"{name} has classes that the run does not know: {few(strange)}")
-    if missing := [word for word in ours if word not in theirs]:
-        raise UserError(f"{name} has no images of classes that the run knows: {few(missing)}")
+    data = read_other(config, facts)
     wanted, have = (to_values(each.chosen) for each in (settle(config, data), config))
     for field, needed in wanted.items():
         if needed != have[field]:
@@ -58,12 +52,6 @@ def read_other(config: ClassifyConfig, facts: Facts, name: str) -> ClassifyData:
     return data
 
 
-def few(names: Sequence[str]) -> str:
-    """The first of several names, and how many there are."""
-    first = ", ".join(names[:5])
-    return first if len(names) <= 5 else f"{first}, … ({len(names)} in all)"
-
-
 CLASSIFY: Task[ClassifyConfig, ClassifyData, Facts] = Task(
     name="classify",
     unit="images",
@@ -71,7 +59,7 @@ CLASSIFY: Task[ClassifyConfig, ClassifyData, Facts] = Task(
     config=ClassifyConfig,
     facts=Facts,
     read=read,
-    read_other=read_other,
+    read_other=other,
     settle=settle,
     build=build,
     batches=lambda config, data, device: ImageBatches(

@@ -173,10 +173,10 @@ def read(config: SentimentConfig) -> SentimentData:
     return SentimentData(found, facts_of(found, text), config.longest, config.overlap)
 
 
-def read_table(config: SentimentConfig) -> LabelledSet:
+def read_table(config: SentimentConfig, *, learning: bool = True) -> LabelledSet:
     """The texts and labels of a configuration."""
     columns = {"text": config.text, "label": config.label, "pair": config.pair}
-    return read_labelled(config.data, **columns, skip_bad=config.skip_bad)
+    return read_labelled(config.data, **columns, skip_bad=config.skip_bad, learning=learning)
 
 
 def fewer(found: LabelledSet, labels: int, seed: int) -> LabelledSet:
@@ -216,7 +216,7 @@ def read_other(config: SentimentConfig, facts: Facts, name: str) -> SentimentDat
     # The columns of a file are those of the run's own; what has a name knows its columns itself.
     columns = dict.fromkeys(("text", "label", "pair"), "") if name in LABELLED else {}
     config = change(config, {"data": name, **columns})
-    found = read_table(config)
+    found = read_table(config, learning=False)
     if strange := [word for word in found.classes if word not in facts.classes]:
         raise UserError(
             f"{name} has the label {strange[0]!r}, which the run does not know; it knows "
