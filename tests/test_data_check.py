@@ -1,5 +1,6 @@
 """`regard data` shows what there is, and finds what is wrong before any training does."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -49,6 +50,20 @@ def test_everything_wrong_is_listed_at_once(tmp_path, capsys):
     ):
         assert words in out
     assert err == f"regard: {own}: 5 things are wrong\n"
+
+
+def test_a_class_that_may_not_be_read_is_not_called_empty(tmp_path, monkeypatch):
+    own = tmp_path / "own"
+    write_photos(own, {"cat": 4, "dog": 4, "cow": 4})
+    scan = os.scandir
+
+    def closed(place):  # not by chmod, for root may read everything
+        if Path(place).name == "cow":
+            raise PermissionError(13, "Permission denied", str(place))
+        return scan(place)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    assert check(str(own)).problems == (f"{own / 'cow'} cannot be read: Permission denied",)
 
 
 def test_the_same_image_in_two_splits_is_found_whatever_it_is_called(tmp_path):

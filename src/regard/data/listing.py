@@ -89,9 +89,10 @@ def list_folder(root: Path, learning: bool = True) -> Listing:
         problems.append(f"{root} has no sub-folders; put the images of each class into one")
     for folder, split in classes:
         label = same_letters(folder.name)
-        images, others = images_in(folder)
+        images, others, closed = images_in(folder)
         passed_over += others
-        if not images:
+        problems += closed
+        if not images and not closed:
             problems.append(f"{folder} is a class without an image")
         for path in images:
             items.append(Item(path, label, split, same_letters(path.relative_to(root).as_posix())))
@@ -103,17 +104,21 @@ def subfolders(folder: Path) -> list[Path]:
     return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not hidden(entry.name))
 
 
-def images_in(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Images at any depth and other files, by their names; hidden ones are neither."""
+def images_in(folder: Path) -> tuple[list[Path], list[Path], list[str]]:
+    """Images at any depth and other files, by their names; hidden ones are neither.
+
+    And a sentence for each folder that cannot be looked into.
+    """
     images: list[Path] = []
     others: list[Path] = []
-    for place, inside, names in os.walk(folder):
+    closed: list[OSError] = []  # folders that a walk would else pass over as if they were empty
+    for place, inside, names in os.walk(folder, onerror=closed.append):
         inside[:] = sorted(name for name in inside if not hidden(name))
         for name in sorted(names):
             if not hidden(name):
                 path = Path(place, name)
                 (images if path.suffix.lower() in SUFFIXES else others).append(path)
-    return images, others
+    return images, others, [f"{each.filename} cannot be read: {each.strerror}" for each in closed]
 
 
 def same_letters(name: str) -> str:
