@@ -194,6 +194,39 @@ def test_a_file_is_told_by_its_first_line(tmp_path):
     assert isinstance(check(str(tmp_path / "table.csv"), workers=1), Report)
 
 
+def test_a_table_of_texts_is_told_by_its_classes_and_what_is_wrong(tmp_path, capsys):
+    path = tmp_path / "own.csv"
+    rows = ["text,label", "a fine film,good", "a dull film,bad", "dull,bad", "so,good"]
+    path.write_text("\n".join(rows))
+    assert main(["data", "check", str(path)]) == 0
+    assert capsys.readouterr().out == (
+        "own.csv: 4 texts, 2 classes (good 2, bad 2)\nnothing is wrong\n"
+    )
+    path.write_text("\n".join([*rows, ",bad", "so,bad", "dull,bad"]))
+    assert main(["data", "check", str(path)]) == 2
+    assert capsys.readouterr().out.splitlines() == [
+        f"wrong: {path}, line 6 has an empty text",
+        "note: texts with more than one label: 1, such as 'so', which is called bad and good",
+        "note: texts that occur more than once: 2",
+        "own.csv: 6 texts, 2 classes (bad 4, good 2)",
+    ]
+    path.write_bytes(b"text,label\n\xe9,good\n\xe9,bad\n")
+    assert "line 2 is not UTF-8" in check(str(path)).problems[0]
+    path.write_text("a,b,c\n1,2,3\n")
+    (wrong,) = check(str(path)).problems
+    assert wrong.endswith("say with --text and --label which they are when you train")
+
+
+def test_a_plain_text_is_read_to_its_end(tmp_path, capsys):
+    path = tmp_path / "book.txt"
+    path.write_text("A fox slept.\n" * 100)
+    assert main(["data", "check", str(path)]) == 0
+    assert "book.txt: 1,300 characters (1,170 train, 130 valid" in capsys.readouterr().out
+    path.write_bytes(b"A fox slept.\n" * 100 + b"\xff")
+    assert main(["data", "check", str(path)]) == 2
+    assert "UTF-8" in capsys.readouterr().out
+
+
 def test_scenes_are_checked_against_what_they_show(monkeypatch, capsys):
     monkeypatch.setattr(checking, "scene_set", lambda count: scene_set(20, held=20))
     assert main(["data", "check", "scenes"]) == 0

@@ -18,6 +18,7 @@ from regard.data.embedded.scenes import scene
 from regard.data.idx import holds_idx
 from regard.data.images import SPLITS, FileImages, ImageSet
 from regard.data.listing import LABEL_COLUMNS, list_images, table
+from regard.data.text_check import TextReport, check_labels, check_text, holds_labels, holds_text
 from regard.data.workers import decode_all
 from regard.errors import UserError
 
@@ -40,11 +41,13 @@ class Report:
             yield f"{self.name}: {count} images ({sizes}), {self.classes} classes"
 
 
-def check(data: str, *, workers: int | None = None) -> Report | CaptionReport:
-    """Read every image of a set, by its name or path, and list what is wrong."""
+def check(data: str, *, workers: int | None = None) -> Report | CaptionReport | TextReport:
+    """Read every image or text of a set, by its name or path, and list what is wrong."""
     if data == SCENES:
         return check_scenes()
     path = resolve(data)
+    if (of_words := check_words(path)) is not None:
+        return of_words
     if data == FLICKR8K or holds_captions(path):
         return caption_check.check_captions(data, workers=workers)
     if data in EMBEDDED or data in KNOWN or holds_cifar(path) or holds_idx(path):
@@ -76,6 +79,18 @@ def check_official(data: str) -> Report:
     found = list(twins(images, digests_of(images)))
     note = (f"{len(found)} images are there twice, as published: {found[0]}",) if found else ()
     return Report(images.name, len(images.classes), counts(images), (), note)
+
+
+def check_words(path: Path) -> TextReport | None:
+    """What is wrong with a file of texts; None for what holds or names images."""
+    try:
+        if path.name in NAMES or not path.is_file():
+            return None
+        if holds_labels(path):
+            return check_labels(path)
+        return check_text(path) if holds_text(path) and not says_words(path) else None
+    except OSError:
+        return None  # whoever reads it next says why
 
 
 SCENES, FLICKR8K = "scenes", "flickr8k"  # sets of captions that have a name
