@@ -81,10 +81,14 @@ class Browser:
         height: int = 800,
         dark: bool = False,
         wait: bool = True,
+        listen: bool = True,
     ) -> Page:
-        """A page of this size, once it says that it is drawn."""
+        """A page of this size, once it says that it is drawn.
+
+        To `listen` to all that it asks for takes cores that a page which is timed should have.
+        """
         page = Page(self, self.do(self.context.new_page))
-        self.do(page.prepare, width, height, dark)
+        self.do(page.prepare, width, height, dark, listen)
         self.do(page.tab.goto, address, wait_until="commit")
         if wait:
             page.until("document.documentElement?.dataset.drawn === 'yes'")
@@ -100,11 +104,13 @@ class Page:
         self.requests: list[str] = []
         self.downloads: list[Download] = []
 
-    def prepare(self, width: int, height: int, dark: bool) -> None:
+    def prepare(self, width: int, height: int, dark: bool, listen: bool) -> None:
         tab = self.tab
         tab.set_default_timeout(1000 * PATIENCE)
         tab.set_viewport_size({"width": width, "height": height})
         tab.emulate_media(color_scheme="dark" if dark else "light")
+        if not listen:
+            return
         tab.on("console", self.note)
         tab.on("pageerror", lambda error: self.errors.append(error.stack or error.message))
         tab.on("request", lambda request: self.requests.append(request.url))

@@ -12,6 +12,7 @@ import multiprocessing.context
 import os
 import random
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -179,6 +180,18 @@ def in_a_plain_process(
         process.join(300)
         assert process.exitcode == 0, (folder / "errors").read_text()[-3000:]
         return (folder / "out").read_text()
+
+    return run
+
+
+@pytest.fixture
+def in_a_new_process() -> Callable[[str], str]:
+    """Runs a script where nothing has been imported yet."""
+
+    def run(script: str) -> str:
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
 
     return run
 

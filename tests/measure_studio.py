@@ -251,11 +251,11 @@ def opening(
     of both cores than ours does; with `settled` it is let finish before our page is asked for.
     """
     if settled:
-        page = browser.open("about:blank", wait=False, **SIZE)
+        page = browser.open("about:blank", wait=False, listen=False, **SIZE)
         time.sleep(SETTLED)
         browser.do(page.tab.goto, address, wait_until="commit")
     else:
-        page = browser.open(address, wait=False, **SIZE)
+        page = browser.open(address, wait=False, listen=False, **SIZE)
     page.until("document.readyState !== 'loading' && location.protocol !== 'about:'")
     found = page.evaluate(USEFUL), page.evaluate(also)
     page.close()

@@ -505,8 +505,8 @@ def test_what_cannot_be_measured_is_refused():
         choose_head([one, Looks(np.ones((4, 1, 1, 1)), [], 2)])
 
 
-def test_misshaped_maps_are_refused(in_a_plain_process):
-    said = in_a_plain_process("""
+def test_misshaped_maps_are_refused(in_a_new_process):
+    said = in_a_new_process("""
 import numpy as np
 from regard.evaluate.grounding import Looks, mass, pointing
 for shape in ((2, 3, 4), (0, 1, 2, 2), (2, 1, 0, 2)):

@@ -127,7 +127,7 @@ def test_recipes_are_where_the_package_is():
 # The façade
 
 
-def test_train_is_a_verb_whatever_was_imported_before(in_a_plain_process):
+def test_train_is_a_verb_whatever_was_imported_before(in_a_new_process):
     script = """
 import regard as rg
 assert callable(rg.train) and "torch" not in __import__("sys").modules
@@ -140,7 +140,7 @@ except Exception as trouble:
     print(trouble)
 print(rg.load.__module__, rg.Run.__name__, "load" in dir(rg))
 """
-    said = in_a_plain_process(script).splitlines()
+    said = in_a_new_process(script).splitlines()
     assert said[0] == "no task 'xyz'; there are " + ", ".join(TASKS)
     assert said[1] == "regard.tasks.run Run True"
 
@@ -155,8 +155,8 @@ def test_changes_are_named_by_dots_or_by_nesting():
     assert dict(flattened({"augment": rg.ViTConfig(width=8, heads=2)}))["augment.width"] == 8
 
 
-def test_torch_is_needed_by_no_table(in_a_plain_process):
-    said = in_a_plain_process(
+def test_torch_is_needed_by_no_table(in_a_new_process):
+    said = in_a_new_process(
         "import sys; from regard.tasks import TASKS, find\n"
         "[find(name).load_config() for name in TASKS]\n"
         "print('torch' in sys.modules)"
