@@ -511,7 +511,7 @@ BAD = {
     "fractions as pixels": (with_picture(floating), "1.png has pixels that are fractions"),
     "a link to nowhere": (with_picture(dangling), "1.png cannot be read: No such file"),
     "a csv without labels": (with_csv("path,size\ncat/0.png,3\n"), "line 1: needs a column path"),
-    "an empty csv": (with_csv(""), "it has none"),
+    "an empty csv": (with_csv(""), "list.csv is empty"),
     "a ragged row": (
         with_csv("path,label\ncat/0.png,a\ncat/1.png,b,c\n"),
         "list.csv, line 3: 3 columns, but the first line has 2",

@@ -135,11 +135,13 @@ def list_csv(file: Path, learning: bool = True) -> Listing:
     problems: list[str] = []
     rows = table(file, problems)
     head = [name.strip().lower() for name in next(rows, (1, []))[1]]
+    if not head:
+        return Listing((), (), (*problems, f"{file} is empty"))
     columns = [column(head, names) for names in (PATH_COLUMNS, LABEL_COLUMNS, ("split",))]
     if columns[0] is None or columns[1] is None:
         problems.append(
             f"{file}, line 1: needs a column {' or '.join(PATH_COLUMNS)} and a column "
-            f"{' or '.join(LABEL_COLUMNS)}; it has {', '.join(head) or 'none'}"
+            f"{' or '.join(LABEL_COLUMNS)}; it has {', '.join(head)}"
         )
         return Listing((), (), tuple(problems))
     for line, row in rows:
