@@ -22,16 +22,17 @@ help:
 demo: $(VENV)/.core
 	@$(BIN)/python -m regard demo
 
-# One thread for each worker, or the workers' threads would fight over the same cores.
+# One thread for each worker, or their threads would fight over the same cores. A file stays with one
+# worker as long as none is idle, so that what its tests share is made once.
 test: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 # Tracing every line takes a third longer, so it is not part of every run.
 coverage: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal \
 		--cov=regard --cov-report=term:skip-covered
 
 # Most of the time is compiling: where xdist is installed, GPU_OPTIONS=-n6 does that side by side.
