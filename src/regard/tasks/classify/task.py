@@ -39,7 +39,7 @@ def build(config: ClassifyConfig, facts: Facts, **options: Any) -> ViT | DaViT:
     return ViT(config.model, **options)
 
 
-def other(config: ClassifyConfig, facts: Facts, name: str) -> ClassifyData:
+def read_fitting(config: ClassifyConfig, facts: Facts, name: str) -> ClassifyData:
     """Data of the user's choice, which must be as the run's model is."""
     config = change(config, {"data": name})
     data = read_other(config, facts)
@@ -59,7 +59,7 @@ CLASSIFY: Task[ClassifyConfig, ClassifyData, Facts] = Task(
     config=ClassifyConfig,
     facts=Facts,
     read=read,
-    read_other=other,
+    read_other=read_fitting,
     settle=settle,
     build=build,
     batches=lambda config, data, device: ImageBatches(
