@@ -125,6 +125,15 @@ def test_other_types(dtype, tolerance):
     assert_merges(axial((5, 5)), drawn(25, 25, dtype=dtype), (range(25), range(25)), tolerance)
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("where", [(range(29), range(29)), (range(9, 29), range(3, 29))], ids=str)
+@pytest.mark.parametrize("text", SCATTERED)
+def test_a_gpu_merges_them_too(text, where):
+    shapes = [(2, 2, len(positions), 8) for positions in (where[0], where[1], where[1])]
+    tensors = tuple(torch.randn(shape, device="cuda", requires_grad=True) for shape in shapes)
+    assert_merges(Mask.parse(text), tensors, where, {"rtol": 0, "atol": 2e-5})
+
+
 def test_queries_that_may_read_nothing_read_zeros():
     mask, tensors = Mask.parse("~causal & strided(3)"), drawn(10, 10)
     arrangement = arrange(mask, range(10), range(10))

@@ -29,7 +29,9 @@ from regard.attention.sparse import (
 from regard.attention.windowed import cut, windowed
 
 TILED_BELOW = 0.9  # tiles pay where those that are read hold no more than this share of the map …
-MERGED_BELOW = 0.6  # … and parts in orders of their own where they hold this share of the tiles
+# … and parts in orders of their own where they hold this share of the tiles. A GPU's FlexAttention
+# is quick with a tile, so that parts, which are copied first, must hold far less.
+MERGED_BELOW = {"cpu": 0.6, "cuda": 0.15}
 
 
 class Plan(NamedTuple):
@@ -80,15 +82,14 @@ def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
             lambda call: windowed(call, windows, within),
             lambda: f"SDPA window by window: {mask} puts {windows}",
         )
-    if gpu and flex_fits(call):
-        return Plan(flex, lambda: f"FlexAttention: block mask of {mask}")
     # Tiles are picked on the host, which a compiled graph cannot do.
+    by_flex = gpu and flex_fits(call)
     entries = call.q.shape[-2] * call.k.shape[-2]
     tiles_pay = not gpu and entries >= TILED_FROM**2  # many small launches cost a GPU more
-    if (tiles_pay or entries > DENSE_UPTO) and not torch.compiler.is_compiling():
-        read = share_read(mask, q_pos, k_pos)
-        parts = arrange(mask, q_pos, k_pos) if can_merge(call) else None
-        if parts is not None and parts.entries <= MERGED_BELOW * read * entries:
+    if (by_flex or tiles_pay or entries > DENSE_UPTO) and can_merge(call):
+        parts = arrange(mask, q_pos, k_pos)
+        most = MERGED_BELOW[call.q.device.type]
+        if parts is not None and parts.entries <= most * share_read(mask, q_pos, k_pos) * entries:
             return Plan(
                 lambda call: merged(call, parts),
                 lambda: (
@@ -96,6 +97,10 @@ def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
                     f"of the map in {parts.parts} parts"
                 ),
             )
+    if by_flex:
+        return Plan(flex, lambda: f"FlexAttention: block mask of {mask}")
+    if (tiles_pay or entries > DENSE_UPTO) and not torch.compiler.is_compiling():
+        read = share_read(mask, q_pos, k_pos)
         if read <= TILED_BELOW or entries > DENSE_UPTO:
             return Plan(
                 tiled, lambda: f"SDPA tile by tile: {mask} reads in {read:.0%} of the tiles"

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
 
 from regard.attention.algebra import And, Mask, Or
 from regard.attention.call import Call
@@ -54,6 +55,9 @@ class Batch:
     @property
     def entries(self) -> int:
         return self.q_rows.numel() * self.k_rows.shape[1]
+
+    def on(self, device: torch.device) -> Batch:
+        return Batch(*(x.to(device) for x in (self.q_rows, self.k_rows, self.allowed)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +94,13 @@ def arrange(mask: Mask, q_pos: range, k_pos: range) -> Arrangement | None:
     return Arrangement(tuple(batches), len(scattered) + bool(together))
 
 
+@functools.lru_cache(maxsize=8)
+def batches_on(device: torch.device, arrangement: Arrangement) -> tuple[Batch, ...]:
+    """The batches of an arrangement with their rows on a device; every layer asks for them."""
+    with torch.inference_mode(False):
+        return tuple(batch.on(device) for batch in arrangement.batches)
+
+
 def merged(call: Call, arrangement: Arrangement) -> Tensor:
     """What `plain` reads, part by part."""
     q, k, v = call.q, call.k, call.v
@@ -97,16 +108,20 @@ def merged(call: Call, arrangement: Arrangement) -> Tensor:
         share = q.shape[-3] // k.shape[-3]
         k, v = k.repeat_interleave(share, -3), v.repeat_interleave(share, -3)
     flat = (x.reshape(-1, *x.shape[-2:]) for x in (q, k, v))  # (b h) n d
-    read: Tensor = Merged.apply(*flat, arrangement.batches, call.beta)  # type: ignore[no-untyped-call]
+    batches = batches_on(q.device, arrangement)
+    read: Tensor = Merged.apply(*flat, batches, call.beta)  # type: ignore[no-untyped-call]
     return read.reshape(*call.q.shape[:-1], -1)
 
 
 def can_merge(call: Call) -> bool:
     """Whether torch's kernel that tells its sums takes such tensors."""
+    d, device = call.q.shape[-1], call.q.device.type
+    wide = torch.float64 if device == "cpu" else torch.float16
     return (
-        call.q.device.type == "cpu"
-        and call.q.dtype in (torch.float32, torch.float64, torch.bfloat16)
-        and call.q.shape[-1] == call.v.shape[-1]
+        device in ("cpu", "cuda")
+        and call.q.dtype in (torch.float32, torch.bfloat16, wide)
+        and d == call.v.shape[-1]
+        and (device == "cpu" or d % 8 == 0)
         and not torch.compiler.is_compiling()
     )
 
@@ -119,12 +134,14 @@ class Merged(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, batches: Sequence[Batch], beta: float
     ) -> Tensor:
         wide = torch.promote_types(q.dtype, torch.float32)
-        read = torch.zeros(*q.shape[:-1], v.shape[-1], dtype=wide)
-        total = torch.full(q.shape[:-1], -torch.inf, dtype=wide)  # log-sum-exp so far
+        read = torch.zeros(*q.shape[:-1], v.shape[-1], dtype=wide, device=q.device)
+        total = q.new_full(q.shape[:-1], -torch.inf, dtype=wide)  # log-sum-exp so far
         for batch in batches:
             rows = batch.q_rows.flatten()
-            some, sums = FLASH(*gathered(q, k, v, batch), attn_mask=bias(batch, q), scale=beta)
-            sums = sums.masked_fill(~batch.allowed.any(-1), -torch.inf).flatten(1)
+            some, sums = read_part(gathered(q, k, v, batch), bias(batch, q), beta)
+            nothing = ~batch.allowed.any(-1)
+            sums = sums.masked_fill(nothing, -torch.inf).flatten(1)
+            some = some.masked_fill(nothing[..., None], 0.0)  # where a kernel may write NaN
             before = total[:, rows]
             after = torch.logaddexp(before, sums)
             kept, new = ((x - after).exp().nan_to_num(0.0)[..., None] for x in (before, sums))
@@ -139,24 +156,75 @@ class Merged(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, read, total = ctx.saved_tensors
-        to = [torch.zeros_like(x) for x in (q, k, v)]
+        to = [in_full(torch.zeros_like(x)) for x in (q, k, v)]  # many parts are summed
         for batch in ctx.batches:
             some = gathered(q, k, v, batch)
             g_rows, read_rows = (x[:, batch.q_rows] for x in (g, read))
-            back = FLASH_BACK(
-                *(g_rows, *some, read_rows, total[:, batch.q_rows], 0.0, False),
-                attn_mask=bias(batch, q),
-                scale=ctx.beta,
+            back = back_through(
+                g_rows, some, read_rows, total[:, batch.q_rows], bias(batch, q), ctx.beta
             )
             for sum_to, rows, part in zip(
                 to, (batch.q_rows, batch.k_rows, batch.k_rows), back, strict=True
             ):
                 sum_to.index_add_(1, rows.flatten(), part.flatten(1, 2).to(sum_to.dtype))
-        return *to, None, None
+        return *(x.to(q.dtype) for x in to), None, None
 
 
-FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-FLASH_BACK = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+OPS = torch.ops.aten
+ALIGNED = 32  # rows: CUDA's kernel reads sums by as many
+Parts = tuple[Tensor, Tensor, Tensor]
+
+
+def read_part(qkv: Parts, bias: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+    """What a part reads and the logarithm of its sums, by torch's own kernels."""
+    q, k, v = qkv
+    n = q.shape[-2]
+    if n == 1:  # as many groups as queries: a kernel for each would do little
+        scores = (in_full(q) @ in_full(k).mT).mul_(beta).add_(bias)
+        sums = scores.logsumexp(-1)
+        return (scores - sums[..., None]).exp() @ in_full(v), sums
+    if not bias.is_cuda:
+        return OPS._scaled_dot_product_flash_attention_for_cpu(*qkv, attn_mask=bias, scale=beta)
+    read, sums, _, _ = OPS._scaled_dot_product_efficient_attention(
+        *qkv, over_all(bias, q), True, scale=beta
+    )
+    return read, sums[..., :n]
+
+
+def back_through(
+    g: Tensor, qkv: Parts, read: Tensor, sums: Tensor, bias: Tensor, beta: float
+) -> Parts:
+    """The gradients of a part, given what all parts read together and the sums of all."""
+    q, k, v = qkv
+    if q.shape[-2] == 1:
+        q, k, v, g = (in_full(x) for x in (q, k, v, g))
+        share = (q @ k.mT).mul_(beta).add_(bias).sub_(sums[..., None]).exp_()
+        pull = (g @ v.mT).sub_((g * read).sum(-1, keepdim=True)).mul_(share).mul_(beta)
+        return pull @ k, pull.mT @ q, share.mT @ g
+    if not bias.is_cuda:
+        return OPS._scaled_dot_product_flash_attention_for_cpu_backward(
+            *(g, *qkv, read, sums, 0.0, False), attn_mask=bias, scale=beta
+        )
+    sums = pad(sums.float(), (0, -sums.shape[-1] % ALIGNED), value=torch.inf)
+    none = torch.zeros((), dtype=torch.int64, device=g.device)  # seeds of a dropout that is not
+    read = read.transpose(1, 2).contiguous().transpose(1, 2)  # groups beside one another, or …
+    out = OPS._scaled_dot_product_efficient_attention_backward(
+        *(g, *qkv, over_all(bias, q), read, sums, none, none, 0.0),  # … it reads the wrong rows
+        *([True, True, True, False], False),
+        scale=beta,
+    )
+    return out[0], out[1], out[2]
+
+
+def in_full(x: Tensor) -> Tensor:
+    """At least in float32."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def over_all(bias: Tensor, q: Tensor) -> Tensor:
+    """A bias for every sequence and group, its rows as far apart in memory as the kernel wants."""
+    m = bias.shape[-1]
+    return pad(bias, (0, -m % 8))[..., :m].expand(*q.shape[:-1], m)
 
 
 def gathered(q: Tensor, k: Tensor, v: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
@@ -166,9 +234,7 @@ def gathered(q: Tensor, k: Tensor, v: Tensor, batch: Batch) -> tuple[Tensor, Ten
 
 def bias(batch: Batch, like: Tensor) -> Tensor:
     """What the kernel adds to the scores: −∞ where nothing may be read."""
-    return torch.zeros(batch.allowed.shape, dtype=like.dtype)[None].masked_fill(
-        ~batch.allowed, -torch.inf
-    )
+    return like.new_zeros(batch.allowed.shape)[None].masked_fill(~batch.allowed, -torch.inf)
 
 
 def count(mask: Mask) -> int:
