@@ -132,7 +132,9 @@ def test_a_loss_that_is_no_number_is_told_with_its_own_step_though_it_is_read_la
                 dark = number == 1 and at == 6
                 yield replace(batch, images=batch.images * 0) if dark else batch
 
-    with pytest.raises(Diverged, match=r"at step 18 \(epoch 2, batch 7\); the state after step 11"):
+    # A state after the first epoch is written only if the one before took little time.
+    told = r"at step 18 \(epoch 2, batch 7\); the state after step (0|11) is kept"
+    with pytest.raises(Diverged, match=told):
         train(
             model(),
             Dark(),
