@@ -290,7 +290,8 @@ def in_tiles(mask: Mask, q_pos: range, k_pos: range) -> Iterator[Batch]:
     kinds: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = {}
     for row, wanted in enumerate(some):
         q_rows = torch.arange(row * TILE, min((row + 1) * TILE, len(q_pos)))
-        k_rows = torch.arange(len(k_pos))[wanted.repeat_interleave(TILE)[: len(k_pos)]]
+        k_rows = (wanted.nonzero() * TILE + torch.arange(TILE)).flatten()
+        k_rows = k_rows[k_rows < len(k_pos)]
         if len(k_rows):
             kinds.setdefault((len(q_rows), len(k_rows)), []).append((q_rows, k_rows))
     for groups in kinds.values():
