@@ -217,6 +217,27 @@ def test_a_table_of_texts_is_told_by_its_classes_and_what_is_wrong(tmp_path, cap
     assert wrong.endswith("say with --text and --label which they are when you train")
 
 
+def test_a_folder_of_tables_is_told_like_one_and_what_is_in_two_parts_is_noted(tmp_path, capsys):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "train.csv").write_text("text,label\na fine film,good\na dull film,bad\nfine,good\n")
+    (own / "test.tsv").write_text("text\tlabel\nfine\tgood\nnew\tbad\n")
+    (own / "notes.md").write_text("collected by hand")
+    assert main(["data", "check", str(own)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "note: texts that occur more than once: 1",
+        "note: texts of test that are learnt from too: 1",
+        "own: 5 texts, 2 classes (good 3, bad 2)",
+        "nothing is wrong",
+    ]
+    (own / "test.tsv").write_text("text\tlabel\nnew\tugly\n")
+    assert main(["data", "check", str(own)]) == 2
+    assert "label 'ugly', which no text to learn from has" in capsys.readouterr().out
+    (own / "train.csv").write_text("path,label\n0.png,a\n1.png,b\n")  # these are images
+    write_photos(own, {".": 2})
+    assert isinstance(check(str(own), workers=1), Report)
+
+
 def test_a_plain_text_is_read_to_its_end(tmp_path, capsys):
     path = tmp_path / "book.txt"
     path.write_text("A fox slept.\n" * 100)

@@ -400,3 +400,11 @@ def test_a_prompt_of_which_nothing_is_known_is_refused(text, tmp_path):
     with pytest.raises(UserError, match="prompt: none of its 2 tokens is in the vocabulary of"):
         run.predict("犬猫")
     assert run.predict("犬 cat")[0].text  # some of it will do
+
+
+def test_a_file_that_is_not_there_is_no_prompt(text, tmp_path):
+    run = trained(text, tmp_path, epochs=1)
+    for name in ("missing.txt", str(tmp_path / "missing")):
+        with pytest.raises(UserError, match=r"missing.* is not there"):
+            run.predict(name)
+    assert run.predict("cat.")[0].text

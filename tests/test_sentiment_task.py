@@ -426,8 +426,11 @@ def test_other_texts_are_read_as_the_user_says(run, tmp_path, capsys):
     where = ["evaluate", str(run.folder.path)]
     said = ["--data", str(path), "--text", "say", "--label", "is"]
     assert main([*where, *said, "--skip-bad", "--json"]) == 0
-    counted = json.loads(capsys.readouterr().out)["assessment"]["confusion"]
-    assert np.sum(counted) == 30
+    printed = capsys.readouterr()
+    assert np.sum(json.loads(printed.out)["assessment"]["confusion"]) == 30
+    assert printed.err == f"left out: 1, the first as {path}, line 32 has an empty text\n"
+    assert main([*where, "--data", "reviews", "--text", "say"]) == 2
+    assert "--text is for files of your own; reviews needs none" in capsys.readouterr().err
     assert main([*where, *said]) == 2 and "has an empty text" in capsys.readouterr().err
     assert main([*where, *said[2:4]]) == 2
     assert "--text is for other data than the run's own" in capsys.readouterr().err

@@ -203,7 +203,12 @@ def evaluate(
     split = split or (found[0].held_out if data is None else "all")
     reading = {"text": text, "label": label, "pair": pair, "skip_bad": skip_bad or None}
     said = {name: value for name, value in reading.items() if value is not None}
-    judged = [run.evaluate(split, data=data, **said) for run in found]
+    judged = []
+    for run in found:
+        used = None if data is None else run.other(data, **said)
+        if used is not None and run is found[0] and (skipped := getattr(used.facts, "skipped", ())):
+            print(f"left out: {len(skipped):,}, the first as {skipped[0]}", file=sys.stderr)
+        judged.append(run.evaluate(split, data=used, **(said if data is None else {})))
     for run, figures in zip(found, judged, strict=True):
         if json:
             print(encoder.dumps(figures.to_values()))

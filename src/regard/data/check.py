@@ -17,6 +17,7 @@ from regard.data.embedded.scene_set import HELD, scene_set
 from regard.data.embedded.scenes import scene
 from regard.data.idx import holds_idx
 from regard.data.images import SPLITS, FileImages, ImageSet
+from regard.data.label_files import part_files
 from regard.data.listing import LABEL_COLUMNS, list_images, table
 from regard.data.text_check import TextReport, check_labels, check_text, holds_labels, holds_text
 from regard.data.workers import decode_all
@@ -82,8 +83,11 @@ def check_official(data: str) -> Report:
 
 
 def check_words(path: Path) -> TextReport | None:
-    """What is wrong with a file of texts; None for what holds or names images."""
+    """What is wrong with texts in a file or a folder; None for what holds or names images."""
     try:
+        if path.is_dir():
+            train = part_files(path).get("train")
+            return check_labels(path) if train is not None and holds_labels(train) else None
         if path.name in NAMES or not path.is_file():
             return None
         if holds_labels(path):

@@ -43,7 +43,7 @@ def holds_text(path: Path) -> bool:
 
 
 def check_labels(path: Path) -> TextReport:
-    """A table of texts and labels: rows of no use, and texts that occur more than once."""
+    """Texts and labels in a table or a folder of some: rows of no use, and texts that recur."""
     try:
         found = read_labelled(path, skip_bad=True)
     except UserError as trouble:
@@ -61,6 +61,9 @@ def check_labels(path: Path) -> TextReport:
         )
     if again := sum(len(some) > 1 for some in labels.values()):
         notes.append(f"texts that occur more than once: {again:,}")
+    for part in ("validation", "test"):
+        if known := found.shared(part):
+            notes.append(f"texts of {part} that are learnt from too: {known:,}")
     return TextReport(
         found.skipped,
         tuple(notes),

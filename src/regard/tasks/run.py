@@ -21,6 +21,7 @@ from torch import nn
 
 from regard.attention import Mask
 from regard.config import build, change, to_values
+from regard.data.labelled_sets import LABELLED
 from regard.errors import UserError
 from regard.runs import RunFolder, epochs_in
 from regard.tasks import TASKS, find
@@ -239,20 +240,32 @@ class Run:
         return prove(trained, opened, lambda: self.data)
 
     def evaluate(
-        self, split: str | None = None, *, data: str | Path | None = None, **reading: str | bool
+        self, split: str | None = None, *, data: str | Path | Any = None, **reading: str | bool
     ) -> Judged:
         """The final figures on a split, kept in the run: that held out, or `all` of other data.
 
-        `reading` says how other data are read, where that is not as the run's own: `text`, `label`
-        and `pair` name columns, and `skip_bad` leaves out what is of no use.
+        Other data are named, and read as `other` says, or are what that has read already.
         """
         split = split or (self.held_out if data is None else "all")
-        config = self.reading(reading, data is not None)
-        used = self.data if data is None else self.task.read_other(config, self.facts, str(data))
-        judged = self.task.judge(self.trained, used, split)
         if data is None:
+            self.reading(reading, others=False)
+            judged = self.task.judge(self.trained, self.data, split)
             write_evaluation(self.folder, split, judged)
-        return judged
+            return judged
+        used = self.other(data, **reading) if isinstance(data, str | Path) else data
+        return self.task.judge(self.trained, used, split)
+
+    def other(self, data: str | Path, **reading: str | bool) -> Any:
+        """Other data than the run's own, of which it can speak; `facts.skipped` is left out.
+
+        `reading` says how they are read, where that is not as the run's own: `text`, `label` and
+        `pair` name columns, and `skip_bad` leaves out what is of no use.
+        """
+        config = self.reading(reading, others=True)
+        columns = [name for name in reading if name != "skip_bad"]
+        if columns and str(data) in LABELLED:
+            raise UserError(f"--{columns[0]} is for files of your own; {data} needs none")
+        return self.task.read_other(config, self.facts, str(data))
 
     def reading(self, changes: Mapping[str, str | bool], others: bool) -> Any:
         """The configuration by which other data are read."""

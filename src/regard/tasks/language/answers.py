@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable, Sequence, Sized
@@ -25,6 +24,7 @@ from regard.model.gpt import GPT
 from regard.tasks.language.data import Facts, LanguageData, part_of
 from regard.tasks.language.judging import Speaker
 from regard.tasks.task import Show
+from regard.tasks.texts import names_file
 
 BROKEN = "\ufffd"  # what stands for bytes that are no letter, or not yet
 ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
@@ -80,7 +80,7 @@ def opened(
             prompts.append(window(data(), row[1], int(row[2]), length))
         elif text == "-":
             prompts.append(prompt_of(facts, "standard input", sys.stdin.read()))
-        elif isinstance(thing, Path) or (len(text) < 4096 and os.path.isfile(text)):
+        elif isinstance(thing, Path) or names_file(text):
             prompts.append(prompt_of(facts, text, text_of(Path(text))))
         else:
             prompts.append(prompt_of(facts, "prompt", text))
