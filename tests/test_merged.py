@@ -8,6 +8,7 @@ from torch.autograd import grad
 
 from regard.attention import (
     Mask,
+    arrangement,
     attend,
     attend_fused,
     axial,
@@ -20,8 +21,8 @@ from regard.attention import (
     sparse_transformer_fixed,
     window,
 )
+from regard.attention.arrangement import arrange
 from regard.attention.call import Call
-from regard.attention.merged import arrange
 from strategies import examples, masks
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}
@@ -49,8 +50,8 @@ SCATTERED = [
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
     """So that a few tokens fall into many tiles."""
-    monkeypatch.setattr(merged, "TILE", 4)
-    monkeypatch.setattr(merged, "SIDE", 2)
+    monkeypatch.setattr(arrangement, "TILE", 4)
+    monkeypatch.setattr(arrangement, "SIDE", 2)
     arrange.cache_clear()
     yield
     arrange.cache_clear()
@@ -154,8 +155,8 @@ def test_nothing_scattered_is_left_to_tiles():
 class TestChoice:
     @pytest.fixture(autouse=True)
     def whole_tiles(self, small_tiles, monkeypatch):
-        monkeypatch.setattr(merged, "TILE", 128)
-        monkeypatch.setattr(merged, "SIDE", 8)
+        monkeypatch.setattr(arrangement, "TILE", 128)
+        monkeypatch.setattr(arrangement, "SIDE", 8)
 
     @pytest.mark.parametrize(
         "mask",

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from regard.attention.algebra import Causal, Mask
+from regard.attention.arrangement import arrange
 from regard.attention.call import Call
-from regard.attention.merged import arrange, can_merge, merged
+from regard.attention.merged import can_merge, merged
 from regard.attention.sdpa import causal_square, causal_tail, dense, preferred, reader, whole
 from regard.attention.sparse import (
     DENSE_UPTO,
