@@ -830,11 +830,13 @@ def test_a_reader_that_has_read_before_is_taken_over(table, tmp_path):
     for name, weight in model.model.bert.state_dict().items():
         assert torch.equal(weight, kept[f"bert.{name}"]), name
     optimiser = replace(model.config.train.optimiser, rate=0.01, trained=0.1)
-    rates = {}
-    for full, part in zip(
-        (made := make_optimiser(model.model, optimiser)).full, made.parts, strict=True
-    ):
-        rates |= {id(each): full for group in part.param_groups for each in group["params"]}
+    made = make_optimiser(model.model, optimiser)
+    rates = {
+        id(each): full
+        for fulls, part in zip(made.full, made.parts, strict=True)
+        for full, group in zip(fulls, part.param_groups, strict=True)
+        for each in group["params"]
+    }
     for name, each in model.model.named_parameters():
         assert rates[id(each)] == pytest.approx(0.001 if name.startswith("bert.") else 0.01)
     # The second text of a pair is told from the first by what was learnt of segments.

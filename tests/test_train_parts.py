@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from regard.attention import learned, relative_bias
-from regard.model import TokenEmbed, ViT, ViTConfig
+from regard.model import Bert, BertConfig, TokenEmbed, ViT, ViTConfig
 from regard.train.config import OptimiserConfig, ScheduleConfig
 from regard.train.optimiser import Average, come_trained, make_optimiser, parameter_groups
 from regard.train.pack import pack, unpack
@@ -117,6 +117,27 @@ def test_what_comes_trained_is_moved_at_its_share_of_the_rate(kind):
     moved = {name: layer.weight.detach() - first for name, layer in model.items()}
     assert moved["said"].abs().max() > 0
     torch.testing.assert_close(moved["seen"], 0.25 * moved["said"])
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_of_what_comes_trained_a_block_is_moved_less_the_lower_it_lies(kind):
+    bert = Bert(BertConfig(words=7, width=8, layers=3, heads=2, length=5, pooler=True))
+    model = nn.ModuleDict({"bert": come_trained(bert), "head": nn.Linear(8, 2)})
+    config = OptimiserConfig(kind, rate=1.0, matrix_rate=1.0, trained=0.5, fade=0.1)
+    optimiser = make_optimiser(model, config)
+    optimiser.set_rates(2.0)
+    groups = [group for part in optimiser.parts for group in part.param_groups]
+    rates = {id(each): group["lr"] for group in groups for each in group["params"]}
+    expected = {"head": 2.0, "bert.blocks.2": 1.0, "bert.blocks.1": 0.1, "bert.blocks.0": 0.01}
+    expected |= {"bert.pooler": 1.0}
+    beneath = ("embed.", "segment", "place", "embed_norm")
+    expected |= {f"bert.{part}": 0.001 for part in beneath}
+    assert {*rates} == {id(each) for each in model.parameters()}
+    for name, each in model.named_parameters():
+        (rate_of,) = (full for part, full in expected.items() if name.startswith(part))
+        assert rates[id(each)] == pytest.approx(rate_of), name
+    with pytest.raises(ValueError, match=r"fade=0.0: a share that lies in 0 < … ≤ 1"):
+        OptimiserConfig(fade=0.0)
 
 
 @pytest.mark.parametrize("stem", ["patch", "conv"])

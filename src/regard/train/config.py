@@ -18,6 +18,8 @@ class OptimiserConfig:
     """Learning rate of Muon at full height."""
     trained: float = 1.0
     """Rate of what comes trained already, such as an encoder, as a share of the others' rate."""
+    fade: float = 1.0
+    """Of what comes trained, the rate of each block as a share of the rate of the next one."""
     decay: float = 0.05
     """Weight decay, on matrices alone."""
     betas: tuple[float, float] = (0.9, 0.999)
@@ -28,6 +30,8 @@ class OptimiserConfig:
         for name in ("rate", "matrix_rate", "trained"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name)}: a learning rate is above 0")
+        if not 0 < self.fade <= 1:
+            raise ValueError(f"fade={self.fade}: a share that lies in 0 < … ≤ 1")
         if self.decay < 0:
             raise ValueError(f"decay={self.decay}: it cannot be negative")
         if not all(0 <= beta < 1 for beta in self.betas):

@@ -7,7 +7,7 @@ and many matrices, and on a GPU each launch costs more than a small product.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -32,7 +32,7 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[nn.Parameter],
+        parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
         lr: float | Tensor = 0.02,
         *,
         weight_decay: float = 0.0,

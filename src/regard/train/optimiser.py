@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -18,20 +18,20 @@ OF_THE_DEVICE = ("lr", "fused", "capturable", "foreach")
 
 
 class Optimisers:
-    """One or two optimisers moved as one; rates are multiplied by the schedule at each step.
+    """Some optimisers moved as one; rates are multiplied by the schedule at each step.
 
     Rates are numbers, or tensors on a GPU, where a step that was recorded reads them anew.
     """
 
-    def __init__(self, parts: Iterable[tuple[float, Optimizer]]) -> None:
+    def __init__(self, parts: Iterable[tuple[Sequence[float], Optimizer]]) -> None:
         parts = list(parts)
-        self.full = [full for full, _ in parts]
+        self.full = [full for full, _ in parts]  # the rate of each group of parameters
         self.parts = [part for _, part in parts]
 
     def set_rates(self, scale: float) -> None:
         """Let the next step be at `scale` of the full rates."""
-        for full, part in zip(self.full, self.parts, strict=True):
-            for group in part.param_groups:
+        for rates, part in zip(self.full, self.parts, strict=True):
+            for full, group in zip(rates, part.param_groups, strict=True):
                 if isinstance(group["lr"], Tensor):
                     group["lr"].fill_(full * scale)
                 else:
@@ -68,51 +68,74 @@ def come_trained(module: M) -> M:
 
 def make_optimiser(model: nn.Module, config: OptimiserConfig) -> Optimisers:
     """The optimisers a configuration describes; what comes trained has some of its own."""
-    groups = parameter_groups(model)
-    old = {
-        id(parameter)
-        for module in model.modules()
-        if getattr(module, "comes_trained", False)
-        for parameter in module.parameters()
-    }
-    parts: list[tuple[float, Optimizer]] = []
-    for trained in (False, True)[: 1 + bool(old)]:
+    groups, shares = parameter_groups(model), trained_shares(model, config)
+    parts: list[tuple[Sequence[float], Optimizer]] = []
+    for trained in (False, True)[: 1 + bool(shares)]:
         some = {
-            kind: [each for each in group.values() if (id(each) in old) == trained]
+            kind: [each for each in group.values() if (id(each) in shares) == trained]
             for kind, group in groups.items()
         }
-        share = config.trained if trained else 1.0
-        parts += optimisers_of(some, config, share, fused=_can_fuse(model))
+        parts += optimisers_of(some, config, shares, fused=_can_fuse(model))
     return Optimisers(parts)
 
 
+def trained_shares(model: nn.Module, config: OptimiserConfig) -> dict[int, float]:
+    """The share of the rate at which each parameter that comes trained is moved, by its id."""
+    return {
+        id(parameter): config.trained * config.fade**above
+        for module in model.modules()
+        if getattr(module, "comes_trained", False)
+        for parameter, above in blocks_above(module)
+    }
+
+
+def blocks_above(module: nn.Module) -> Iterator[tuple[nn.Parameter, int]]:
+    """Each parameter of a module, and how many blocks of its stack come after it.
+
+    Parts are declared in the order in which data go through them, so what stands before the list
+    of blocks, such as a table of words, lies beneath them all.
+    """
+    stack = next((part for part in module.children() if isinstance(part, nn.ModuleList)), ())
+    above = len(stack)
+    yield from ((parameter, above) for parameter in module.parameters(recurse=False))
+    for part in module.children():
+        for block in part if part is stack else [part]:
+            above -= part is stack
+            yield from ((parameter, above) for parameter in block.parameters())
+
+
 def optimisers_of(
-    groups: Mapping[str, list[nn.Parameter]], config: OptimiserConfig, share: float, *, fused: bool
-) -> Iterator[tuple[float, Optimizer]]:
-    """AdamW, or Muon and AdamW, each with its full rate, for what there is to be moved."""
-
-    def changeable(rate: float, like: Tensor) -> float | Tensor:
-        return torch.tensor(rate, device=like.device) if like.is_cuda else rate
-
-    muon, rate, matrix_rate = config.kind == "muon", config.rate * share, config.matrix_rate * share
+    groups: Mapping[str, list[nn.Parameter]],
+    config: OptimiserConfig,
+    shares: Mapping[int, float],
+    *,
+    fused: bool,
+) -> Iterator[tuple[Sequence[float], Optimizer]]:
+    """AdamW, or Muon and AdamW, each with its full rates, for what there is to be moved."""
+    muon = config.kind == "muon"
     decays = {"matrices": config.decay, "kernels": config.decay, "tables": 0.0, "vectors": 0.0}
-    kinds = [kind for kind in decays if groups[kind] and not (muon and kind == "matrices")]
-    if kinds:
-        adamw = [{"params": groups[kind], "weight_decay": decays[kind]} for kind in kinds]
-        first = groups[kinds[0]][0]
-        yield (
-            rate,
-            AdamW(
-                adamw,
-                lr=changeable(rate, first),
-                betas=config.betas,
-                fused=fused or None,
-                capturable=first.is_cuda,
-            ),
-        )
-    if muon and (matrices := groups["matrices"]):
-        made = Muon(matrices, changeable(matrix_rate, matrices[0]), weight_decay=config.decay)
-        yield matrix_rate, made
+
+    def ready(kinds: Iterable[str], rate: float) -> tuple[list[float], list[dict[str, Any]]]:
+        """The full rate of each group of parameters, and the groups: those that move alike."""
+        rates, made = [], []
+        for kind in kinds:
+            alike: dict[float, list[nn.Parameter]] = {}
+            for each in groups[kind]:
+                alike.setdefault(rate * shares.get(id(each), 1.0), []).append(each)
+            for full, some in alike.items():
+                rates.append(full)
+                lr = torch.tensor(full, device=some[0].device) if some[0].is_cuda else full
+                made.append({"params": some, "lr": lr, "weight_decay": decays[kind]})
+        return rates, made
+
+    rates, made = ready((kind for kind in decays if not (muon and kind == "matrices")), config.rate)
+    if made:
+        capturable = made[0]["params"][0].is_cuda
+        options = {"betas": config.betas, "fused": fused or None, "capturable": capturable}
+        yield rates, AdamW(made, lr=made[0]["lr"], **options)
+    rates, made = ready(("matrices",) if muon else (), config.matrix_rate)
+    if made:
+        yield rates, Muon(made)
 
 
 def parameter_groups(model: nn.Module) -> dict[str, dict[str, nn.Parameter]]:
