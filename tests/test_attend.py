@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from regard import attend, attend_fused, causal, explain, sinks, window
 from regard.attention.call import Call
@@ -767,3 +768,13 @@ def test_transforms_of_functions_go_through_it():
     by_hand = torch.autograd.grad(total(q.requires_grad_()), q)[0]
     for transform in (torch.func.grad, torch.func.jacrev, torch.func.jacfwd):
         torch.testing.assert_close(transform(total)(q.detach()), by_hand)
+
+
+def test_slopes_may_be_taken_forwards_under_a_mask():
+    q, k, v, along = torch.randn(4, 1, 2, 6, 4, dtype=torch.float64)
+    with forward_ad.dual_level():
+        read = attend(forward_ad.make_dual(q, along), k, v, mask=causal).read
+        forwards = forward_ad.unpack_dual(read).tangent
+    step = 1e-6
+    ahead, behind = (attend(q + by * along, k, v, mask=causal).read for by in (step, -step))
+    torch.testing.assert_close(forwards, (ahead - behind) / (2 * step), rtol=0, atol=1e-8)

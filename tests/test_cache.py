@@ -361,3 +361,16 @@ def test_a_context_is_projected_once(place, kind):
 def test_a_compiled_decoding_step_equals_eager_and_is_compiled_once(in_a_plain_process):
     # A graph cannot hold the shape checks that pytest adds to the source.
     in_a_plain_process("import checks; checks.compiled_decoding()")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_caller_may_move_its_positions_on_in_place(kind):
+    mask = causal & Mask.parse("blocks(4) & strided(2)")
+    made_layer = layer("rotary", mask)
+    x, cache, here = torch.randn(1, 8, WIDTH).double(), made(kind, mask), torch.zeros(1).long()
+    with torch.no_grad():
+        whole, steps = read(made_layer, x, range(8)), []
+        for at in range(8):
+            steps.append(read(made_layer, x[:, at : at + 1], here, cache=cache))
+            here += 1
+    torch.testing.assert_close(torch.cat(steps, 1), whole, **EXACT)

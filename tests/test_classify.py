@@ -125,6 +125,30 @@ def test_the_attention_can_be_the_users_own(run):
     assert ours.shares == pytest.approx(theirs.shares, abs=1e-5)
 
 
+def test_a_run_can_be_trained_with_an_attention_of_ones_own(tmp_path):
+    sharper = rg.Linear(rg.attention.Learned(8))  # with weights, so that every layer has its own
+    options = {"data": "digits", "quiet": True, "device": "cpu", "report": False, **TINY}
+    run = rg.train("classify", epochs=1, out=tmp_path / "own", attention=sharper, **options)
+    path = run.folder.path
+    names = [name for name in run.model.state_dict() if name.endswith("feature.weight")]
+    assert len(names) == run.config.model.layers
+    again = rg.load(path, device="cpu", attention=sharper).predict("test:0")[0]
+    assert again.shares == run.predict("test:0")[0].shares
+    with pytest.raises(UserError, match=r"trained with code of your own.*attention=…\)"):
+        rg.load(path, device="cpu").predict("test:0")
+    with pytest.raises(UserError, match=r"begun with code of your own.*attention=…\)"):
+        rg.train("classify", epochs=2, out=path, resume=True, **options)
+    more = rg.train("classify", epochs=2, out=path, resume=True, attention=sharper, **options)
+    assert len(more.metrics) == 2
+
+
+def test_several_processes_are_not_one_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(UserError, match="4 processes were started to train together"):
+        rg.train("classify", data="digits", root=tmp_path, quiet=True, **TINY)
+    assert not list(tmp_path.iterdir())
+
+
 # Asking
 
 

@@ -324,3 +324,34 @@ def test_generation_on_a_gpu_says_what_a_cpu_says(kind):
         assert sum(same) / 5 > 3
     draws = torch.Generator().manual_seed(0)
     assert len(sample(model, 5, rules, prompt=prompt, texts=2, generator=draws).words) == 10
+
+
+def test_prompts_of_different_lengths_go_on_behind_a_table_of_more_places_than_a_room_has():
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(words=W, width=16, layers=2, heads=2, length=4 * SLOTS)).double().eval()
+    rules, prompts = Rules(begin=0, end=1, longest=5), [[2, 3, 4], [5]]
+    together = greedy(model, 2, rules, prompt=prompts).words
+    assert together == [greedy(model, 1, rules, prompt=[one]).words[0] for one in prompts]
+
+
+def test_a_short_text_goes_on_when_the_longest_has_left():
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(words=W, width=16, layers=1, heads=2, length=16)).double().eval()
+    state = model.begin(2)
+    with torch.inference_mode():
+        model.step(torch.randint(W, (2, 15)), state, lengths=[15, 1])
+        model.step(torch.randint(W, (2, 1)), state)
+        state.reorder(torch.tensor([[1]]))
+        assert model.step(torch.zeros(1, 1, dtype=torch.long), state).isfinite().all()
+
+
+def test_rows_of_nobody_begin_anew_in_a_room_that_is_lent_again():
+    model = test_gpt.made()
+    with torch.inference_mode():
+        state = model.begin(4)
+        for _ in range(3):
+            model.step(torch.zeros(4, 1, dtype=torch.long), state)
+        room = state.fixed
+        assert room is not None and room.next.tolist() == [3] * 4
+        room.take(room, 3, torch.tensor([2, 0]), None)
+    assert room.next.tolist() == [3, 3, 0, 0]

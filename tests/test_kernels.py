@@ -5,7 +5,18 @@ import threading
 import pytest
 import torch
 
-from regard.attention import attend, attend_fused, causal, explain, sdpa, sinks, sparse, window
+from regard.attention import (
+    Mask,
+    attend,
+    attend_fused,
+    causal,
+    explain,
+    sdpa,
+    sinks,
+    sparse,
+    window,
+)
+from regard.attention.call import Call
 
 SWITCHES = ("cudnn", "flash", "mem_efficient", "math")
 
@@ -142,3 +153,21 @@ def test_a_few_queries_of_many_keys_are_read_by_two_products(shape, dtype, monke
         attend_fused(q[:1, :1], k[:1, :1], v[:1, :1])
         attend_fused(torch.randn(b, h, 9, d, dtype=dtype), k, v)
     assert len(asked) == 3
+
+
+@pytest.mark.parametrize("words", ["causal & window(64)", "causal & (window(64) | strided(64))"])
+@pytest.mark.parametrize("batch, width", [(0, 8), (2, 0)])
+def test_where_an_axis_is_empty_nothing_is_read(batch, width, words):
+    q, k = torch.randn(2, batch, 2, 1024, 8)
+    v = torch.randn(batch, 2, 1024, width)
+    mask = Mask.parse(words)
+    assert "length 0" in explain(q, k, v, mask=mask)
+    assert attend_fused(q, k, v, mask=mask).shape == attend(q, k, v, mask=mask).read.shape
+
+
+def test_a_chunk_behind_a_cache_may_have_any_number_of_axes():
+    q, k, v = torch.randn(2, 3, 2, 5, 8), *torch.randn(2, 2, 3, 2, 9, 8)
+    where = {"q_pos": range(4, 9), "k_pos": range(9)}
+    call = Call.check(q, k, v, causal, *where.values())
+    plain = attend(q, k, v, mask=causal, **where).read
+    torch.testing.assert_close(sdpa.causal_tail(call), plain)  # which a GPU takes here

@@ -10,7 +10,7 @@ import test_seq2seq
 from regard.attention import attend, watch
 from regard.model import GPT, Captioner, Decoder, Seq2Seq, Writing
 from regard.model import lean as module
-from regard.model.lean import can_be_lean, product
+from regard.model.lean import product
 from test_captioner import EXACT, features
 from test_torch_oracles import padded
 
@@ -115,22 +115,48 @@ def test_observers_see_what_they_see_through_the_blocks(size, model):
 @pytest.mark.parametrize("fields", BLOCKS, ids=str)
 def test_what_only_blocks_can_do_is_left_to_them(fields, model):
     made = MODELS[model](**fields)
-    assert not can_be_lean(made.decoder) and not started(made).lean
+    assert not started(made).lean
 
 
 def test_nobody_who_listens_or_stands_in_is_passed_over():
-    model = test_captioner.made()
-    assert can_be_lean(model.decoder)
-    hook = model.decoder[1].feed_forward.to_out.register_forward_hook(lambda *_: None)
-    assert not can_be_lean(model.decoder)
-    hook.remove()
-    assert can_be_lean(model.decoder)
+    model = test_captioner.made(tied=False)
+    assert started(model).lean
+    for part in (model.decoder[1].feed_forward.to_out, model.norm, model.to_words):
+        hook = part.register_forward_hook(lambda *_: None)
+        assert not started(model).lean
+        hook.remove()
+        assert started(model).lean
     model.train()
-    assert not can_be_lean(model.decoder)
+    assert not started(model).lean
     model.eval()
     model.decoder[0].cross.to_q = nn.Sequential(model.decoder[0].cross.to_q)
-    assert not can_be_lean(model.decoder)
-    assert not can_be_lean(Captioner(model.config, attention=attend).eval().decoder)
+    assert not started(model).lean
+    assert not started(Captioner(model.config, attention=attend).eval()).lean
+
+
+def test_a_layer_that_scores_words_with_a_bias_is_heard():
+    model = test_gpt.made(tied=False)
+    biased = nn.Linear(model.config.width, model.config.words).double()
+    model.to_words = biased
+    with torch.inference_mode():
+        biased.bias[7] = 1000.0
+        assert written_words(model) == [7] * 4
+
+
+def test_numbers_may_be_narrowed_while_texts_are_written():
+    model = test_gpt.made().float()
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        assert written_words(model)  # packed float32 weights take no bfloat16
+
+
+def written_words(model: GPT) -> list[int]:
+    """The likeliest words that a GPT goes on with, in the first of three texts."""
+    state, words = model.begin(3), torch.zeros(3, 1, dtype=torch.long)
+    found = []
+    for _ in range(4):
+        words = model.step(words, state).argmax(-1)[:, None]
+        found.append(int(words[0]))
+    return found
 
 
 @torch.inference_mode()

@@ -27,7 +27,7 @@ from regard.attention import (
 )
 from regard.attention.call import Call
 from regard.attention.causal_sums import CHUNK, causal_sums, way_to_sum
-from regard.attention.features import widen
+from regard.attention.precision import widen
 from strategies import causal_masks, chunkings, examples
 
 D = 6
@@ -398,7 +398,16 @@ def test_each_form_can_explain_itself():
     assert "window(3) leaves no common sums" in explain(q, k, v, mask=window(3))
     assert "no expression" in explain(q, k, v, mask=torch.ones(9, 9, dtype=torch.bool))
     assert "a bias" in explain(q, k, v, bias=torch.zeros(9, 9))
+    tail = explain(q[..., 4:, :], k, v, mask=causal, q_pos=range(4, 9), k_pos=range(9))
+    assert tail == "sums of the keys before, then causal sums by chunks of 128 in plain torch"
     assert "plain torch" in way_to_sum(widen(q), v).words
+
+
+@pytest.mark.parametrize("width", [1, 4, 7])
+def test_a_map_knows_how_many_features_it_makes(width):
+    maps = (Elu(), Relu(), RandomFeatures(width, 5), Taylor(), Learned(width))
+    for each in maps:
+        assert each.count_of(width) == each(torch.randn(2, 3, width)).shape[-1], each
 
 
 COMPILED = """

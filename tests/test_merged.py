@@ -183,3 +183,30 @@ class TestChoice:
         assert explain(q, k, v, mask=near).startswith("SDPA tile by tile")
         wide = torch.randn(1, 1, 1024, 24)
         assert "merged" not in explain(q, k, wide, mask=sparse_transformer(32))
+
+    def test_many_drawn_keys_are_left_to_the_map(self):
+        q = torch.empty(1, 1, 2048, 64)
+        for count, way in ((3, "part by part, merged"), (64, "with a mask")):
+            assert way in explain(q, q, q, mask=Mask.parse(f"bigbird(64, 2, {count}, 2048)"))
+
+
+@pytest.mark.parametrize("words", ["random_keys(3, 29, 1)", "causal & (window(5) | strided(5))"])
+def test_keys_that_are_copied_take_so_much_room_and_no_more(words, monkeypatch):
+    monkeypatch.setattr(merged, "COPIED", {"cpu": 100, "cuda": 100})
+    tensors, mask = drawn(29, 29), Mask.parse(words)
+    arrangement = arrange(mask, range(29), range(29))
+    pieces = list(merged.in_pieces(arrangement.batches, tensors[1].flatten(0, 1)))
+    assert len(pieces) > len(arrangement.batches)
+    assert sum(piece.entries for piece in pieces) == arrangement.entries
+    assert_merges(mask, tensors, (range(29), range(29)))
+
+
+def test_sums_are_not_narrowed_where_everything_else_is():
+    mask = Mask.parse("causal & (window(5) | random_keys(5, 29, 1))")
+    with torch.no_grad():
+        tensors = tuple(x.bfloat16() for x in drawn(29, 29))
+        call = Call.check(*tensors, mask, range(29), range(29))
+        parts = arrange(mask, range(29), range(29))
+        apart = merged.merged(call, parts)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(merged.merged(call, parts), apart)

@@ -46,6 +46,13 @@ class Batch:
     def entries(self) -> int:
         return self.q_rows.numel() * self.k_rows.shape[1]
 
+    def pieces(self, groups: int) -> Iterator[Batch]:
+        """The same, so many groups at a time."""
+        for first in range(0, len(self.q_rows), groups):
+            some = slice(first, first + groups)
+            allowed = self.allowed if len(self.allowed) == 1 else self.allowed[some]
+            yield Batch(self.q_rows[some], self.k_rows[some], allowed)
+
     def on(self, device: torch.device) -> Batch:
         return Batch(*(x.to(device) for x in (self.q_rows, self.k_rows, self.allowed)))
 
@@ -61,6 +68,15 @@ class Arrangement:
     def entries(self) -> int:
         """Scores that are computed."""
         return sum(batch.entries for batch in self.batches)
+
+    def work(self, alone: int) -> int:
+        """The same, where a score of a query that shares its keys with none counts for several.
+
+        Its keys and values are copied for it, and read from memory once more.
+        """
+        return sum(
+            batch.entries * (alone if batch.q_rows.shape[1] == 1 else 1) for batch in self.batches
+        )
 
 
 @functools.lru_cache(maxsize=8)

@@ -280,8 +280,8 @@ def _count(positions: Positions) -> int:
 
 
 def _joined(old: Positions, new: Positions, device: torch.device) -> Positions:
-    if _count(old) == 0:
-        return new
+    if _count(old) == 0:  # a caller may move its tensor on in place
+        return new if isinstance(new, range) else new.clone()
     if isinstance(old, range) and isinstance(new, range) and old.stop == new.start:
         return range(old.start, new.stop)
     a, b = locate(old, device), locate(new, device)

@@ -20,10 +20,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from regard.attention.features import widen
+from regard.attention.precision import widen
 from regard.attention.sums import Pair, divide
 
 CHUNK = 128  # tokens whose weights are written out: of 32, 64 and 128 the fastest on a CPU
+IN_CHUNKS = f"chunks of {CHUNK} in plain torch"
 ROOM = 1 << 19  # numbers of q that are worked on at once on a CPU, so that they stay in its caches
 
 
@@ -145,7 +146,7 @@ def way_to_sum(q: Tensor, v: Tensor, features: int | None = None) -> Way:
     # 16,384 of them on an H200 reads in eight times the time of our kernel.
     if kernels and v.dtype in (torch.float16, torch.bfloat16) and find_spec("fla") is not None:
         return Way("flash-linear-attention", _read_by_fla)
-    return Way(f"chunks of {CHUNK} in plain torch", _read_in_chunks)
+    return Way(IN_CHUNKS, _read_in_chunks)
 
 
 def _read_in_chunks(q: Tensor, k: Tensor, v: Tensor, kind: torch.dtype) -> Tensor:
@@ -171,7 +172,6 @@ def _read_by_fla(q: Tensor, k: Tensor, v: Tensor, kind: torch.dtype) -> Tensor:
         k, v = k.repeat_interleave(share, -3), v.repeat_interleave(share, -3)
     q, k, v = (x.reshape(1, -1, *x.shape[-2:]).transpose(1, 2) for x in (q, k, v))  # 1 n (b h) f
     read, _ = chunk_linear_attn(q.to(kind), k.to(kind), v.to(kind), scale=1.0, normalize=False)
-    total = (widen(q) * widen(k).cumsum(1)).sum(
-        -1
-    )  # numbers of k alone, so the sum over tokens costs little
+    # Of k alone, so the running sum over tokens costs little.
+    total = (widen(q) * widen(k).cumsum(1)).sum(-1)
     return divide(widen(read), total).transpose(1, 2).reshape(shape)

@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from regard.attention.algebra import Mask
 from regard.attention.call import Call, Predicate
 from regard.attention.kernels import choose
+from regard.attention.precision import narrowing_off
 from regard.attention.where import Positions
 
 
@@ -80,13 +81,6 @@ def plain(call: Call) -> Attended:
         return _plain(call)
 
 
-def narrowing_off(device: torch.device) -> AbstractContextManager[Any]:
-    """Without autocast, which would round sums to half precision."""
-    if not torch.amp.is_autocast_available(device.type):
-        return nullcontext()
-    return torch.autocast(device.type, enabled=False)
-
-
 def _plain(call: Call) -> Attended:
     q, k, v = call.blanked()
     if q.ndim > 2:  # query heads that share a key head read the same keys
@@ -141,9 +135,12 @@ def _bounded(scores: Tensor, allowed: Tensor) -> bool:
 def _may_write_over(scores: Tensor) -> bool:
     """Whether nobody else will ask for them: no gradient, no compiler, no transform of torch.func.
 
-    `vmap` over masks, say, has scores that are one for all of them.
+    `vmap` over masks, say, has scores that are one for all of them; gradients may also be taken
+    forwards, along with the numbers.
     """
-    if scores.requires_grad or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or scores.requires_grad:
+        return False
+    if forward_ad.unpack_dual(scores).tangent is not None:
         return False
     return torch._C._functorch.peek_interpreter_stack() is None
 

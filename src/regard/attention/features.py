@@ -25,6 +25,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from regard.attention.precision import widen
+
 
 class Mapped(NamedTuple):
     """Keys as features, which are `values` · exp(`shift`); one shift for all keys of a head."""
@@ -40,6 +42,10 @@ class FeatureMap(nn.Module):
     """
 
     signed = False  # whether features may be negative although no product of two is
+
+    def count_of(self, head_width: int) -> int | None:
+        """How many features heads so wide have; None where only calling it tells."""
+        return None
 
     def forward(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n f"]:
         raise NotImplementedError
@@ -61,6 +67,9 @@ class FeatureMap(nn.Module):
 
 class Elu(FeatureMap):
     """elu(x) + 1: x + 1 above 0, and the exponential below."""
+
+    def count_of(self, head_width: int) -> int:
+        return head_width
 
     def forward(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
         return self.scaled(x, 1.0)
@@ -97,6 +106,9 @@ class EluPlusOne(torch.autograd.Function):
 class Relu(FeatureMap):
     """max(x, 0). A query that matches no key at all, not even a little, reads zeros."""
 
+    def count_of(self, head_width: int) -> int:
+        return head_width
+
     def forward(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
         return widen(x).relu()
 
@@ -106,7 +118,8 @@ class RandomFeatures(FeatureMap):
 
     The w are drawn from `seed` in blocks of orthogonal directions, which err less than independent
     ones. The greatest exponent is taken out before it can overflow: that of each query, and that
-    of all keys of a head, for weights compare keys.
+    of all keys of a head, for weights compare keys. So keys whose exponents lie more than about 80
+    below the greatest count for nothing, under `causal` also beside a later one.
     """
 
     directions: Tensor
@@ -118,6 +131,9 @@ class RandomFeatures(FeatureMap):
         self.count, self.seed = count, seed
         drawn = draw_directions(head_width, count, seed)
         self.register_buffer("directions", drawn, persistent=False)  # the seed says them all
+
+    def count_of(self, head_width: int) -> int:
+        return self.count
 
     def forward(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n f"]:
         x = widen(x)
@@ -156,6 +172,9 @@ class Taylor(FeatureMap):
 
     signed = True
 
+    def count_of(self, head_width: int) -> int:
+        return 1 + head_width + head_width * (head_width + 1) // 2
+
     def forward(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n f"]:
         x = widen(x)
         rows, columns = torch.triu_indices(x.shape[-1], x.shape[-1], device=x.device)
@@ -173,6 +192,9 @@ class Learned(FeatureMap):
     def __init__(self, head_width: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.eye(head_width))
+
+    def count_of(self, head_width: int) -> int:
+        return 2 * head_width
 
     def forward(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n f"]:
         check_width(self, x, self.weight.shape[-1])
@@ -244,11 +266,6 @@ def one_pass_pays(x: Tensor) -> bool:
 
 def half_square(x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n 1"]:
     return x.square().sum(-1, keepdim=True) / 2
-
-
-def widen(x: Tensor) -> Tensor:
-    """At least float32: exponentials of half precision would lose the small ones."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def blank(features: Tensor, here: Tensor | None) -> Tensor:

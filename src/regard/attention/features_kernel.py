@@ -25,7 +25,8 @@ class EluPlusOneKernel(torch.autograd.Function):
         x = x.contiguous()
         features = torch.empty_like(x)
         grid = (triton.cdiv(x.numel(), BLOCK),)
-        elu_plus_one[grid](x, features, root, x.numel(), BLOCK=BLOCK)
+        with torch.cuda.device_of(x):
+            elu_plus_one[grid](x, features, root, x.numel(), BLOCK=BLOCK)
         ctx.save_for_backward(features)
         ctx.root = root
         return features

@@ -33,6 +33,9 @@ TILED_BELOW = 0.9  # tiles pay where those that are read hold no more than this 
 # … and parts in orders of their own where they hold this share of the tiles. A GPU's FlexAttention
 # is quick with a tile, so that parts, which are copied first, must hold far less.
 MERGED_BELOW = {"cpu": 0.6, "cuda": 0.15}
+# A key that is copied for one query costs as much as so many that a block of queries shares. On two
+# cores 16 drawn keys of 2,048 tokens break even with the whole map; for a GPU this is an estimate.
+ALONE = {"cpu": 32, "cuda": 256}
 
 
 class Plan(NamedTuple):
@@ -49,6 +52,8 @@ def choose(call: Call) -> Plan:
         return Plan(None, lambda: f"plain, in blocks of rows: β = {call.beta:g} is a limit")
     if n == 0 or m == 0:
         return Plan(None, lambda: f"plain: {n} queries and {m} keys leave nothing to do")
+    if not call.q.numel() or not call.v.numel():
+        return Plan(None, lambda: "plain: an axis of length 0 leaves nothing to do")
     if isinstance(call.q_pos, Tensor) or isinstance(call.k_pos, Tensor):
         return Plan(
             dense, lambda: "SDPA with a mask: positions are a tensor, so some may be nowhere"
@@ -88,9 +93,9 @@ def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
     entries = call.q.shape[-2] * call.k.shape[-2]
     tiles_pay = not gpu and entries >= TILED_FROM**2  # many small launches cost a GPU more
     if (by_flex or tiles_pay or entries > DENSE_UPTO) and can_merge(call):
-        parts = arrange(mask, q_pos, k_pos)
-        most = MERGED_BELOW[call.q.device.type]
-        if parts is not None and parts.entries <= most * share_read(mask, q_pos, k_pos) * entries:
+        parts, kind = arrange(mask, q_pos, k_pos), call.q.device.type
+        most = MERGED_BELOW[kind] * share_read(mask, q_pos, k_pos) * entries
+        if parts is not None and parts.work(ALONE[kind]) <= most:
             return Plan(
                 lambda call: merged(call, parts),
                 lambda: (

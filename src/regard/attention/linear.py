@@ -31,11 +31,12 @@ from torch import Tensor, nn
 
 from regard.attention.algebra import Causal, Mask
 from regard.attention.call import Call, Predicate
-from regard.attention.causal_sums import causal_read, causal_sums, way_to_sum
-from regard.attention.core import Attended, narrowing_off, read_in_rows
-from regard.attention.features import Elu, FeatureMap, Own, check_features, widen
+from regard.attention.causal_sums import IN_CHUNKS, Way, causal_read, causal_sums, way_to_sum
+from regard.attention.core import Attended, read_in_rows
+from regard.attention.features import Elu, FeatureMap, Own, check_features
 from regard.attention.kernels import Plan
 from regard.attention.linear_state import LinearState, Order
+from regard.attention.precision import narrowing_off, widen
 from regard.attention.sums import Pair, Sums, divide, read_sums
 from regard.attention.where import Positions, there
 
@@ -85,15 +86,23 @@ class Linear(nn.Module):
             if (on := mask.on(q_pos, k_pos)) is True:
                 return Plan(self.everywhere, lambda: f"sums over all keys: {mask} reads all here")
             if isinstance(on, Causal) and q_pos.stop == k_pos.stop and q_pos.start >= k_pos.start:
-                way = way_to_sum(call.q, call.v)
-                return Plan(self.backwards, lambda: f"causal sums by {way.words}")
+                if q_pos.start > k_pos.start:
+                    words = f"sums of the keys before, then causal sums by {IN_CHUNKS}"
+                    return Plan(self.backwards, lambda: words)
+                return Plan(self.backwards, lambda: f"causal sums by {self.way(call).words}")
         elif isinstance(mask, Causal) and q_pos is k_pos:
-            way = way_to_sum(call.q, call.v)
-            return Plan(self.sorted, lambda: f"tokens by position, then causal sums by {way.words}")
+            return Plan(
+                self.sorted,
+                lambda: f"tokens by position, then causal sums by {self.way(call).words}",
+            )
         elif mask is None:
             return Plan(self.everywhere, lambda: "sums over all keys: nothing is masked")
         said = mask if isinstance(mask, Mask) else "a mask that is no expression"
         return Plan(None, lambda: f"plain, in blocks of rows: {said} leaves no common sums")
+
+    def way(self, call: Call) -> Way:
+        """What will sum its features, as far as that is known before they are made."""
+        return way_to_sum(call.q, call.v, self.feature.count_of(call.q.shape[-1]))
 
     def plain(self, call: Call) -> Attended:
         """The same as it is written down, with the weights: any mask, any bias, n × m numbers."""

@@ -87,10 +87,11 @@ class CausalSums(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         plan = plan_for(q, k, v, chunk)
         q, k, v = (in_order(x) for x in (q, k, v))
-        before = states(k, v, None, plan)
         out = torch.empty_like(v)
         total = torch.empty(q.shape[:-1], device=q.device)
-        read(q, k, v, before, out, plan, total=total, divide=divide)
+        with torch.cuda.device_of(q):
+            before = states(k, v, None, plan)
+            read(q, k, v, before, out, plan, total=total, divide=divide)
         ctx.save_for_backward(q, k, v, *before, *((out, total) if divide else ()))
         ctx.plan = plan
         if divide:

@@ -13,8 +13,8 @@ from torch import Tensor
 from regard.attention.algebra import Causal, Mask
 from regard.attention.call import Predicate
 from regard.attention.causal_sums import causal_sums
-from regard.attention.core import narrowing_off
 from regard.attention.features import FeatureMap
+from regard.attention.precision import narrowing_off
 from regard.attention.sums import Pair, Sums, divide, read_sums
 from regard.attention.where import Positions, there
 

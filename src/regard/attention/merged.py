@@ -12,7 +12,7 @@ gradient of softmax knows of the other keys (as in ring attention, Liu et al. 20
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -22,9 +22,11 @@ from torch.nn.functional import pad
 
 from regard.attention.arrangement import Arrangement, Batch
 from regard.attention.call import Call
+from regard.attention.precision import narrowing_off, widen
 
 OPS = torch.ops.aten
 ALIGNED = 32  # rows: CUDA's kernel reads sums by as many
+COPIED = {"cpu": 1 << 24, "cuda": 1 << 28}  # numbers of keys that are gathered at once
 Parts = tuple[Tensor, Tensor, Tensor]
 
 
@@ -43,7 +45,8 @@ def merged(call: Call, arrangement: Arrangement) -> Tensor:
         k, v = k.repeat_interleave(share, -3), v.repeat_interleave(share, -3)
     flat = (x.reshape(-1, *x.shape[-2:]) for x in (q, k, v))  # (b h) n d
     batches = batches_on(q.device, arrangement)
-    read: Tensor = Merged.apply(*flat, batches, call.beta)  # type: ignore[no-untyped-call]
+    with narrowing_off(q.device):
+        read: Tensor = Merged.apply(*flat, batches, call.beta)  # type: ignore[no-untyped-call]
     return read.reshape(*call.q.shape[:-1], -1)
 
 
@@ -70,7 +73,7 @@ class Merged(torch.autograd.Function):
         wide = torch.promote_types(q.dtype, torch.float32)
         read = torch.zeros(*q.shape[:-1], v.shape[-1], dtype=wide, device=q.device)
         total = q.new_full(q.shape[:-1], -torch.inf, dtype=wide)  # log-sum-exp so far
-        for batch in batches:
+        for batch in in_pieces(batches, k):
             rows = batch.q_rows.flatten()
             some, sums = read_part(gathered(q, k, v, batch), bias(batch, q), beta)
             nothing = ~batch.allowed.any(-1)
@@ -90,13 +93,14 @@ class Merged(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, read, total = ctx.saved_tensors
-        to = [in_full(torch.zeros_like(x)) for x in (q, k, v)]  # many parts are summed
-        for batch in ctx.batches:
+        to = [widen(torch.zeros_like(x)) for x in (q, k, v)]  # many parts are summed
+        for batch in in_pieces(ctx.batches, k):
             some = gathered(q, k, v, batch)
             g_rows, read_rows = (x[:, batch.q_rows] for x in (g, read))
-            back = back_through(
-                g_rows, some, read_rows, total[:, batch.q_rows], bias(batch, q), ctx.beta
-            )
+            with narrowing_off(q.device):
+                back = back_through(
+                    g_rows, some, read_rows, total[:, batch.q_rows], bias(batch, q), ctx.beta
+                )
             for sum_to, rows, part in zip(
                 to, (batch.q_rows, batch.k_rows, batch.k_rows), back, strict=True
             ):
@@ -109,9 +113,9 @@ def read_part(qkv: Parts, bias: Tensor, beta: float) -> tuple[Tensor, Tensor]:
     q, k, v = qkv
     n = q.shape[-2]
     if n == 1:  # as many groups as queries: a kernel for each would do little
-        scores = (in_full(q) @ in_full(k).mT).mul_(beta).add_(bias)
+        scores = (widen(q) @ widen(k).mT).mul_(beta).add_(bias)
         sums = scores.logsumexp(-1)
-        return (scores - sums[..., None]).exp() @ in_full(v), sums
+        return (scores - sums[..., None]).exp() @ widen(v), sums
     if not bias.is_cuda:
         return OPS._scaled_dot_product_flash_attention_for_cpu(*qkv, attn_mask=bias, scale=beta)
     read, sums, _, _ = OPS._scaled_dot_product_efficient_attention(
@@ -126,7 +130,7 @@ def back_through(
     """The gradients of a part, given what all parts read together and the sums of all."""
     q, k, v = qkv
     if q.shape[-2] == 1:
-        q, k, v, g = (in_full(x) for x in (q, k, v, g))
+        q, k, v, g = (widen(x) for x in (q, k, v, g))
         share = (q @ k.mT).mul_(beta).add_(bias).sub_(sums[..., None]).exp_()
         pull = (g @ v.mT).sub_((g * read).sum(-1, keepdim=True)).mul_(share).mul_(beta)
         return pull @ k, pull.mT @ q, share.mT @ g
@@ -145,15 +149,19 @@ def back_through(
     return out[0], out[1], out[2]
 
 
-def in_full(x: Tensor) -> Tensor:
-    """At least in float32."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
 def over_all(bias: Tensor, q: Tensor) -> Tensor:
     """A bias for every sequence and group, its rows as far apart in memory as the kernel wants."""
     m = bias.shape[-1]
     return pad(bias, (0, -m % 8))[..., :m].expand(*q.shape[:-1], m)
+
+
+def in_pieces(batches: Iterable[Batch], k: Tensor) -> Iterator[Batch]:
+    """The same batches, in pieces whose copies of keys take no more room than is COPIED."""
+    sequences, _, d = k.shape
+    for batch in batches:
+        groups, keys = batch.k_rows.shape
+        most = COPIED[k.device.type] // (sequences * keys * d)
+        yield from batch.pieces(max(1, most)) if groups > most else (batch,)
 
 
 def gathered(q: Tensor, k: Tensor, v: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

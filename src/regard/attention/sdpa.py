@@ -115,7 +115,7 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tenso
         return _sdpa(q, k, v, beta, **options)[..., :e]
     if q.ndim != 4:
         mask = options.get("attn_mask")
-        if q.ndim > 4 and mask is not None:
+        if q.ndim > 4 and type(mask) is Tensor:  # not torch's own causal bias, which has no values
             options["attn_mask"] = mask.expand(*q.shape[:-1], k.shape[-2]).flatten(0, -4)
         read = _sdpa(four_axes(q), four_axes(k), four_axes(v), beta, **options)
         return read.reshape(q.shape)

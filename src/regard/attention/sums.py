@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.features import widen
+from regard.attention.precision import widen
 
 Pair = tuple[Tensor, Tensor]  # numerators (… n e) and normalisers (… n)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -140,12 +141,16 @@ def stack(
 ) -> nn.ModuleList:
     """The blocks a configuration describes; with a `context_width`, each also reads a context.
 
-    All layers share an `attention` that is passed in. Else each has its own of the kind that the
-    configuration names: some have weights of their own to train.
+    A function that is passed in as `attention` is used by all layers; of a module with weights each
+    has a copy to train. Else each has its own of the kind that the configuration names.
     """
     norm = partial(NORMS[config.norm], config.width, eps=config.eps)
 
-    own_attention = partial(make_attention, config.attention, config.width // config.heads)
+    def own_attention() -> Attention:
+        if attention is None:
+            return make_attention(config.attention, config.width // config.heads)
+        weighs = isinstance(attention, nn.Module) and any(True for _ in attention.parameters())
+        return deepcopy(attention) if weighs else attention
 
     def heads(**options: Any) -> MultiHead:
         return MultiHead(
@@ -153,7 +158,7 @@ def stack(
             config.heads,
             groups=config.groups,
             bias=config.bias,
-            attention=own_attention() if attention is None else attention,
+            attention=own_attention(),
             **options,
         )
 

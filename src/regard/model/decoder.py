@@ -128,7 +128,7 @@ class Decoder(nn.Module):
         size: int | None = None,
     ) -> Writing:
         """So many empty texts, for `step` to write on; with a context, one about each row of it."""
-        lean = can_be_lean(self.decoder)
+        lean = can_be_lean(self.decoder, self.norm, self.to_words)
         state = Writing(texts, self.caches(size), self.embed.table.weight.device, lean)
         state.context, state.context_positions = context, context_positions
         return state
@@ -197,9 +197,14 @@ class Decoder(nn.Module):
 
     @staticmethod
     def skips(state: Writing) -> bool:
-        """Whether a single word goes past the blocks: not where a gradient is to come back."""
+        """Whether a single word goes past the blocks.
+
+        Not where a gradient is to come back, nor where a CPU narrows numbers on the way: weights
+        that were packed for it stay as wide as they are.
+        """
         first = state.length == 0 and state.lengths is not None
-        return state.lean and not first and not torch.is_grad_enabled()
+        narrowed = state.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+        return state.lean and not first and not narrowed and not torch.is_grad_enabled()
 
     @staticmethod
     def fixes(state: Writing) -> bool:

@@ -121,6 +121,7 @@ class Fixed:
         count = len(rows)
         self.store[:, :, :count, :, :length] = other.store[..., :length, :].index_select(2, rows)
         self.next[:count] = other.next.index_select(0, rows)
+        self.next[count:] = 0  # rows of nobody, which a step moves on too
         if items is not None and self.seen is not None and other.seen is not None:
             self.seen[:, :, : len(items)] = other.seen.index_select(2, items)
             if self.hidden is not None and other.hidden is not None:
@@ -133,6 +134,8 @@ class Fixed:
         new, old = [], []
         for at, cache in enumerate(caches):
             for kind, found in enumerate(kept(cache.attention)):
+                # A cache of one size has more slots than words: those past all texts stay behind.
+                found = found[:, :, : self.shape.slots]
                 rows, _, n, _ = found.shape
                 new.append(self.store[at, kind, :rows, :, :n])
                 old.append(found)

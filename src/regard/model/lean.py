@@ -95,16 +95,18 @@ PARTS = {
     nn.RMSNorm,
     nn.Linear,
     nn.Dropout,
+    nn.Identity,  # in place of the last norm, after blocks that end with one
 }
 
 
-def can_be_lean(decoder: nn.ModuleList) -> bool:
-    """Whether a stack is made of what `lean_step` knows.
+def can_be_lean(decoder: nn.ModuleList, norm: nn.Module, to_words: nn.Module | None) -> bool:
+    """Whether a stack, and what comes after it, are made of what `lean_step` knows.
 
     Someone else's part, or a hook on one of ours, would be passed over in silence. Observers of
     `watch` are not: they are told as the blocks tell them.
     """
-    for part in decoder.modules():
+    last = [norm] if to_words is None else [norm, to_words]
+    for part in (part for stack in (decoder, *last) for part in stack.modules()):
         if part is not decoder and (
             type(part) not in PARTS
             or part.training
@@ -112,6 +114,8 @@ def can_be_lean(decoder: nn.ModuleList) -> bool:
             or part._forward_pre_hooks
         ):
             return False
+    if to_words is not None and (not isinstance(to_words, nn.Linear) or to_words.bias is not None):
+        return False
     bases = set()
     for block in decoder:
         if not isinstance(block, Block):

@@ -43,12 +43,13 @@ class Norm(torch.autograd.Function):
         y = torch.empty_like(x, dtype=kind)
         mean, scale = torch.empty(2, rows, device=x.device)
         tile, wide = tile_of(width)
-        normalise[(triton.cdiv(rows, tile),)](
-            *(x, weight, bias, y, mean, scale, rows, width, eps),
-            BIASED=bias is not None,
-            TILE=tile,
-            WIDE=wide,
-        )
+        with torch.cuda.device_of(x):
+            normalise[(triton.cdiv(rows, tile),)](
+                *(x, weight, bias, y, mean, scale, rows, width, eps),
+                BIASED=bias is not None,
+                TILE=tile,
+                WIDE=wide,
+            )
         ctx.save_for_backward(x, weight, mean, scale)
         ctx.biased = bias is not None
         return y
@@ -91,7 +92,7 @@ def normalise(
     TILE: tl.constexpr,
     WIDE: tl.constexpr,
 ):
-    row = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     column = tl.arange(0, WIDE)
     there = (row < rows)[:, None] & (column < width)[None, :]
     at = row[:, None] * width + column[None, :]
@@ -126,7 +127,7 @@ def go_back(
     of_weight = tl.zeros([WIDE], tl.float32)
     of_bias = tl.zeros([WIDE], tl.float32)
     for start in range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE):
-        row = start + tl.arange(0, TILE)
+        row = (start + tl.arange(0, TILE)).to(tl.int64)
         there = (row < rows)[:, None] & (column < width)[None, :]
         at = row[:, None] * width + column[None, :]
         middle = tl.load(mean + row, row < rows, 0.0)

@@ -27,15 +27,16 @@ def read_on(
     rows, heads, _, width = q.shape
     groups, slots = k.shape[1], store.shape[3]
     out = torch.empty(rows, heads, 1, width, dtype=q.dtype, device=q.device)
-    keep_and_read[(rows, groups)](
-        *(q, k, v, store, place, out),
-        *(q.stride(0), q.stride(1), k.stride(0), k.stride(1), v.stride(0), v.stride(1)),
-        *(store.stride(0), store.stride(1), store.stride(2), store.stride(3)),
-        *(groups, width, width**-0.5, slots),
-        SHARE=heads // groups,
-        WIDE=triton.next_power_of_2(width),
-        KEYS=KEYS,
-    )
+    with torch.cuda.device_of(q):
+        keep_and_read[(rows, groups)](
+            *(q, k, v, store, place, out),
+            *(q.stride(0), q.stride(1), k.stride(0), k.stride(1), v.stride(0), v.stride(1)),
+            *(store.stride(0), store.stride(1), store.stride(2), store.stride(3)),
+            *(groups, width, width**-0.5, slots),
+            SHARE=heads // groups,
+            WIDE=triton.next_power_of_2(width),
+            KEYS=KEYS,
+        )
     return out
 
 
@@ -70,12 +71,13 @@ def keep_and_read(
     tl.device_assert(here < slots)
     column = tl.arange(0, WIDE)
     there = column < width
+    room = there & (here < slots)  # a row of nobody may have come to the end
     new_k = tl.load(k + row * k_row + group * k_head + column, there, 0.0)
     new_v = tl.load(v + row * v_row + group * v_head + column, there, 0.0)
     keys = store + row * store_row + group * store_head
     values = keys + kind
-    tl.store(keys + here * store_slot + column, new_k, there)
-    tl.store(values + here * store_slot + column, new_v, there)
+    tl.store(keys + here * store_slot + column, new_k, room)
+    tl.store(values + here * store_slot + column, new_v, room)
     for at in tl.static_range(SHARE):
         head = group * SHARE + at
         asked = tl.load(q + row * q_row + head * q_head + column, there, 0.0).to(tl.float32) * beta
@@ -113,12 +115,13 @@ def add_norm(
     rows, width = x.shape
     x, branch = x.contiguous(), branch.contiguous()
     added, normal = torch.empty_like(x), torch.empty_like(x)
-    add_and_normalise[(rows,)](
-        *(x, branch, weight, bias, added, normal, width, eps),
-        BIASED=bias is not None,
-        CENTRED=centred,
-        WIDE=triton.next_power_of_2(width),
-    )
+    with torch.cuda.device_of(x):
+        add_and_normalise[(rows,)](
+            *(x, branch, weight, bias, added, normal, width, eps),
+            BIASED=bias is not None,
+            CENTRED=centred,
+            WIDE=triton.next_power_of_2(width),
+        )
     return added, normal
 
 

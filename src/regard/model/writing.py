@@ -83,6 +83,8 @@ class Writing:
         dropped = len(rows) < self.items
         if self.lengths is not None:
             self.lengths = self.lengths.index_select(0, index)
+            if dropped and len(index):  # the longest may be among those that leave
+                self.length = int(self.lengths.max())
         if dropped and self.context is not None:
             self.context = self.context.index_select(0, items)
             where = self.context_positions

@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from regard.attention import Mask
+from regard.attention.heads import Attention
 from regard.config import build, change, to_values
 from regard.data.labelled_sets import LABELLED
 from regard.errors import UserError
@@ -33,7 +34,7 @@ from regard.tasks.report import (
     write_evaluation,
     write_report,
 )
-from regard.tasks.session import Session
+from regard.tasks.session import Session, not_given
 from regard.tasks.task import Judged, Looked, Prove, Show, Task, Trained
 from regard.train.device import choose_device
 from regard.train.loop import put_weights
@@ -54,13 +55,15 @@ def train(
     quiet: bool = False,
     report: bool = True,
     test: bool = False,
+    attention: Attention | None = None,
     **changes: Any,
 ) -> Run:
     """Train a model and return its run, in the folder `out` or as a new one in `root`.
 
     `changes` are fields of the configuration: `model={"width": 96}`, `batch=64`, or with dotted
     names as `**{"train.optimiser.rate": 1e-3}`. With `test`, the run is measured on test in the
-    end, beside what its recipe promises.
+    end, beside what its recipe promises. An `attention` of your own has the arguments of `attend`;
+    the run does not keep your code, so it is loaded with `rg.load(run, attention=…)`.
     """
     entry = find(task)
     if resume:
@@ -77,7 +80,8 @@ def train(
         said["data"] = str(data)
     if epochs is not None:
         said["train.epochs"] = epochs
-    session = Session(entry.load(), change(config, said), chosen, quiet=quiet)
+    options = {} if attention is None else {"attention": attention}
+    session = Session(entry.load(), change(config, said), chosen, quiet=quiet, options=options)
     place = None if out is None else Path(out)
     return go(
         session,
@@ -103,7 +107,7 @@ def go(
     """A sitting from the first word to the report: what `train` does here and as a command."""
     folder = session.go(out=out, root=root, resume=resume, device=device)
     write_curves(folder)
-    run = load(folder.path, device=device)
+    run = load(folder.path, device=device, **session.options)
     judged, split = run.evaluate("validation"), "validation"
     session.say(run.task.summary(judged, split))
     if test and run.held_out == split:
@@ -151,6 +155,11 @@ class Run:
     @cached_property
     def model(self) -> nn.Module:
         """The weights that were best on validation."""
+        if missing := not_given(self.folder, self.options):
+            raise UserError(
+                f"{self.folder.path} was trained with code of your own, which a run does not keep: "
+                f"rg.load({str(self.folder.path)!r}, {missing}=…)"
+            )
         with torch.random.fork_rng(devices=[]):  # first weights are drawn, to be written over
             model = self.task.build(self.config, self.facts, **self.options)
         weights = self.folder.read_tensors("model.safetensors")

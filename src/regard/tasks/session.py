@@ -6,8 +6,8 @@ import os
 import random
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ class Session:
     recipe: Recipe | None = None
     quiet: bool = False
     tensorboard: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the model: code of the user's own
 
     def __post_init__(self) -> None:
         self.console = Console(highlight=False, soft_wrap=True, quiet=self.quiet)
@@ -87,6 +88,11 @@ class Session:
             torch.set_rng_state(before[1])
 
     def sit(self, out: Path | None, root: Path, resume: bool, device: str) -> RunFolder:
+        if (processes := int(os.environ.get("WORLD_SIZE", "1"))) > 1:
+            raise UserError(
+                f"{processes} processes were started to train together, and a run trains on one "
+                "device: start one, without torchrun"
+            )
         self.device, where = device, choose_device(device)
         if self.config.train.deterministic:
             # cuBLAS is repeatable only with a workspace of its own, which it must find set when
@@ -132,11 +138,13 @@ class Session:
         """Make a new folder, with what was asked and what the data are."""
         name = f"{self.task.name}-{Path(data.name).stem or 'data'}"
         folder = RunFolder.create(name, root) if out is None else RunFolder.at(out)
-        recipe = {} if self.recipe is None else {"recipe": self.recipe.name}
+        about = {} if self.recipe is None else {"recipe": self.recipe.name}
+        if self.options:
+            about["own"] = " ".join(self.options)
         with folder.locked():
             RunFolder.expect_vacant(folder.path)  # another may have come at the same moment
             try:
-                folder.write_config(self.config, task=self.task.name, regard=__version__, **recipe)
+                folder.write_config(self.config, task=self.task.name, regard=__version__, **about)
                 self.note_facts(folder, data, where)
             except UserError:
                 folder.withdraw("config.toml", "data.json", "machine.json", ".lock")
@@ -154,6 +162,14 @@ class Session:
         if about.get("task") != self.task.name:
             other = about.get("task", "a task it does not name")
             raise UserError(f"{out} is a run of {other}, not of {self.task.name}")
+        if missing := not_given(folder, self.options):
+            raise UserError(
+                f"{out} was begun with code of your own, which a run does not keep: go on from "
+                f"Python, by rg.train({self.task.name!r}, out={str(out)!r}, resume=True, "
+                f"{missing}=…)"
+            )
+        if self.options and "own" not in about:
+            raise UserError(f"{out} was begun without {' '.join(self.options)}=: begin another run")
         kept = folder.config(self.task.config)
         changed = differences(to_values(config), to_values(kept))
         for name, (now, before) in changed.items():
@@ -184,7 +200,7 @@ class Session:
         """The model with its first weights, or what the configuration has against it."""
         torch.manual_seed(self.config.train.seed)
         try:
-            return self.task.build(self.config, data.facts)
+            return self.task.build(self.config, data.facts, **self.options)
         except ValueError as trouble:
             raise UserError(str(trouble)) from None
 
@@ -249,7 +265,7 @@ class Session:
             smaller = replace(config, batch=batch)
             try:
                 estimate(
-                    task.build(smaller, data.facts).to(device),
+                    task.build(smaller, data.facts, **self.options).to(device),
                     task.batches(smaller, data, device),
                     task.objective(smaller, data.facts),
                     config.train,
@@ -302,6 +318,12 @@ class Session:
             f"{duration(at.seconds)} in all; the device waited {waited:.1%} of it for data; kept "
             f"are the weights after epoch {at.best_epoch + 1}"
         )
+
+
+def not_given(folder: RunFolder, options: Mapping[str, Any]) -> str:
+    """What of the user's own a run was made with, and is not among these options."""
+    wanted = str(folder.about().get("own", "")).split()
+    return next((name for name in wanted if name not in options), "")
 
 
 def expectation(recipe: Recipe, departs: Sequence[str]) -> str:

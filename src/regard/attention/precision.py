@@ -1,0 +1,21 @@
+"""Sums and exponentials in float32 at least: half precision would round them away."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def widen(x: Tensor) -> Tensor:
+    """At least float32."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def narrowing_off(device: torch.device) -> AbstractContextManager[Any]:
+    """Without autocast, which would narrow the products again."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
