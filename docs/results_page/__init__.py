@@ -1,1 +1,1 @@
-"""The sections of docs/results.md, each made from the files in results/ that it shows."""
+"""The sections of docs/results.md and docs/tried.md, each made from the files in results/."""

@@ -2,18 +2,21 @@
 
 from statistics import fmean
 
-from results_page.cells import right_on_test, table
+from results_page import published
+from results_page.cells import SHARED_GPU, percent, table
+from results_page.commands import label
 from results_page.courses import (
     GOALS,
     PATCHES,
     PICTURE,
     STEMS,
+    compiling,
     images_per_second,
-    once,
     seconds_to,
     with_courses,
 )
-from results_page.records import Facts, made_on, runs_of
+from results_page.origins import origins
+from results_page.records import Facts, runs_of, seen, shared
 
 SIZES = (0.15, 0.3, 1.0, 4.0)  # millions of parameters
 
@@ -23,34 +26,51 @@ def boards() -> list[str]:
     found = list(with_courses())
     if not found:
         return []
-    head = ["command", "parameters", "test accuracy", *(f"to {goal:.0%}" for goal in GOALS)]
-    head += ["whole time", "of which once", "images/s", "on"]
-    parts = ["## Boards of CIFAR-10", BOARDS, PUBLISHED]
-    for board, words in STEMMED.items():
-        there = [facts for which, facts in found if which == board]
+    validation = found[0][1]["parts"][1]
+    *first, last = (f"{goal:.0%}" for goal in GOALS)
+    goals = f"{', '.join(first)} and {last}"
+    parts = [
+        "## CIFAR-10: accuracy against time",
+        BOARDS.format(goals=goals, validation=f"{validation:,}"),
+        f"![Accuracy on validation against seconds of training](../results/{PICTURE}.png)",
+    ]
+    for name, words in STEMMED.items():
+        there = [facts for which, facts in found if which == name]
         if there:
-            parts += [f"### {board.capitalize()}", words, table(head, [*map(board_row, there)])]
-            parts += [f"`{each['recipe']}`: {each['note']}" for each in there if "note" in each]
-    parts.append(
-        f"![Accuracy on validation against seconds since the first batch](../results/{PICTURE}.png)"
-    )
-    return [*parts, *by_size()]
+            parts += [f"### {name.capitalize()}", words, *board(there)]
+    return [*parts, *by_size(), published.CIFAR10]
 
 
-def board_row(facts: Facts) -> list[str]:
+def board(found: list[Facts]) -> list[str]:
+    """One table, where its rows come from, and what is odd about them."""
+    marks, line = origins(found)
+    head = ["recipe", "parameters", "test accuracy", "seeds", *(f"to {goal:.0%}" for goal in GOALS)]
+    rows = [board_row(facts, mark) for facts, mark in zip(found, marks, strict=True)]
+    crowded = f" {SHARED_GPU}" if any(map(shared, found)) else ""
+    return [table(head, rows), line + crowded, *map(remarks, found)]
+
+
+def remarks(facts: Facts) -> str:
+    """What compiling took, how fast it was then, and what is odd about the record."""
     courses = [run["course"] for run in facts["runs"]]
     # A line of a course is an epoch, or a few where it was measured after every few.
     images = [facts["parts"][0] * run["epochs"] / len(run["course"]) for run in facts["runs"]]
-    rate = fmean(map(images_per_second, courses, images))
+    speed = fmean(map(images_per_second, courses, images))
+    note = f" {facts['note']}" if "note" in facts else ""
+    return (
+        f"{label(facts)}: {fmean(map(compiling, courses)):.0f} s of compiling, then {speed:,.0f} "
+        f"images/s.{note}"
+    )
+
+
+def board_row(facts: Facts, mark: str) -> list[str]:
+    courses = [run["course"] for run in facts["runs"]]
     return [
-        f"`{facts['command']}`",
+        label(facts) + mark + "†" * shared(facts),
         f"{facts['parameters']:,}",
-        right_on_test(facts),
+        percent(seen(facts, "accuracy"), 2),
+        f"{len(courses)}",
         *(time_to([seconds_to(course, goal) for course in courses]) for goal in GOALS),
-        f"{fmean(course[-1][0] for course in courses):.0f} s",
-        f"{fmean(map(once, courses)):.0f} s",
-        f"{rate:,.0f}",
-        made_on(facts),
     ]
 
 
@@ -72,40 +92,27 @@ def by_size() -> list[str]:
         row = [f"{size:g} million", "–", "–", "–"]
         if under:
             best = max(under, key=lambda facts: float(facts["mean"]))
-            cells = right_on_test(best), f"{best['parameters']:,}", f"`{best['command']}`"
-            row = [row[0], *cells]
+            accuracy = percent(seen(best, "accuracy"), 2)
+            row[1:] = [accuracy, f"{best['parameters']:,}", label(best)]
         rows.append(row)
-    head = ["fewer than", "best test accuracy", "parameters", "command"]
+    head = ["parameters below", "best test accuracy", "parameters", "recipe"]
     return ["### By size", BY_SIZE, table(head, rows)]
 
 
 BOARDS = (
-    "How soon a model gets to 90, 94 and 95%. That is its accuracy on validation, 5,000 training "
-    "images held out, after each epoch or each four; settings were chosen on the same images "
-    "([what was tried](#what-was-tried)). Test was read once at the end of each run, and plays no "
-    "part in the times. They count from the first batch on, with compiling, recording and "
-    "measuring, and are means over the seeds that got there, blank where none did. *Of which once* "
-    "is compiling and recording: what it took to the first measuring more than from one to the "
-    "next, by their median. *Images/s* is that of the other epochs, with their measuring. A single "
-    "seed is one draw: where there are three, they differ by some tenths of a point. Both DaViTs "
-    "shared their GPU with other runs, so that their times are those of a crowd, and too long. The "
-    "picture leaves compiling out."
-)
-PUBLISHED = (
-    "Published, for comparison: ViT-Lite with 3.7 million parameters 91.4% in 200 epochs; with "
-    "convolutions, CCT-2 with 0.28 million 89.2% in 200, CCT-6 with 3.2 million 94.8% in 200 and "
-    "CCT-7 with 3.8 million 96.5% in 300 (SHI-Labs/Compact-Transformers); a ResNet-18 96.0% in 7 "
-    "minutes on one A100 (KellerJordan/cifar10-airbench). Of how soon a ViT gets there, no public "
-    "figure was found."
+    "How soon a model reaches {goals} on validation: {validation} training images held out. "
+    "Settings were chosen on the same images ([what was tried](tried.md)). The test set was read "
+    "once, at the end of each run. Seconds count from the first batch and include compiling, "
+    "capturing CUDA graphs and evaluation. They are means over the seeds that get there, and blank "
+    "where none does. Compiling, with capturing, is the time to the first evaluation minus the "
+    "median time between two; images/s and the picture leave it out."
 )
 STEMMED = {
-    PATCHES: "A ViT whose patches are cut out and multiplied by one matrix, without any "
-    "convolution that looks around.",
-    STEMS: "At most two convolutions before the first block: a ViT behind two, or a DaViT, whose "
-    "stem is one. A DaViT also has depthwise convolutions of 3 × 3 in its blocks, and joins 2 × 2 "
-    "tokens between its stages.",
+    PATCHES: "A ViT on flat patches: no convolution looks beyond a patch.",
+    STEMS: "At most two convolutions before the first block: a ViT behind two, or a DaViT behind "
+    "one. A DaViT also has depthwise convolutions in its blocks, and merges tokens between stages.",
 }
 BY_SIZE = (
-    "The best mean on test of all runs on CIFAR-10 in `results/run-*.json`, whatever their stem. "
-    "Where two rows are the same, no model between the two sizes was recorded that is better."
+    "The best mean on test of all recorded runs on CIFAR-10. Where two rows are the same, no "
+    "better model between the two sizes was recorded."
 )

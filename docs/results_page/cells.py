@@ -1,57 +1,69 @@
 """What stands in a table: figures with their spread, times, and the table itself."""
 
+from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
-from results_page.records import Facts
+from results_page.records import Facts, Interval, seconds_of, shared
+
+SPREAD = "One seed: 95% interval. Several seeds: mean (minimum to maximum)."
+SHARED_GPU = "† The GPU was shared with other runs, so the time is too long."
 
 
-def table(head: list[str], rows: list[list[Any]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def right_on_test(facts: Facts) -> str:
-    """Accuracy with its spread: over seeds, or of one seed over the choice of images."""
-    runs = facts["runs"]
-    if len(runs) > 1:
-        return f"{facts['mean']:.2%} ± {facts['deviation']:.2%} ({len(runs)} seeds)"
-    seen = runs[0]["figures"]["accuracy"]
-    return f"{seen['value']:.2%} ({seen['low']:.1%} to {seen['high']:.1%}, one seed)"
+def turned(names: Sequence[str], columns: Sequence[Sequence[Any]]) -> str:
+    """A table with a column for each record, where there are more figures than records."""
+    head, *rows = zip(names, *columns, strict=True)
+    return table(head, rows)
 
 
-def figure(intervals: list[dict[str, float] | None], scale: int = 100, digits: int = 1) -> str:
-    known = [interval for interval in intervals if interval is not None]
+def folded(summary: str, *parts: str) -> list[str]:
+    """Parts that open at a click."""
+    return [f"<details>\n<summary>{summary}</summary>", *parts, "</details>"]
+
+
+def code(words: str) -> str:
+    """Words as they are typed; a bar would end the cell."""
+    return f"`{words}`".replace("|", "\\|")
+
+
+def between(value: float, low: float, high: float, digits: int = 1, unit: str = "") -> str:
+    """A figure and what it lies between."""
+    middle, least, most = (f"{number:.{digits}f}{unit}" for number in (value, low, high))
+    return f"{middle} ({least} to {most})"
+
+
+def spread(
+    found: Sequence[Interval | None], digits: int = 1, scale: float = 100, unit: str = ""
+) -> str:
+    """One seed with its 95% interval, where it has one; of several mean, minimum and maximum."""
+    known = [interval for interval in found if interval is not None]
+    values = [scale * interval["value"] for interval in known]
     if not known:
         return ""
-    value, low, high = (scale * known[0][key] for key in ("value", "low", "high"))
     if len(known) > 1:
-        values = [scale * interval["value"] for interval in known]
-        value, low, high = sum(values) / len(values), min(values), max(values)
-    seeds = f", {len(known)} seeds" if len(known) > 1 else ""
-    return f"{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f}{seeds})"
+        return between(fmean(values), min(values), max(values), digits, unit)
+    if "low" not in known[0]:
+        return f"{values[0]:.{digits}f}{unit}"
+    return between(values[0], scale * known[0]["low"], scale * known[0]["high"], digits, unit)
 
 
-def ranged(values: list[float]) -> str:
-    """The mean of shares, and if there are several the least and the greatest."""
-    mean = f"{sum(values) / len(values):.1%}"
-    return mean + (f" ({min(values):.1%} to {max(values):.1%})" if len(values) > 1 else "")
+def percent(found: Sequence[Interval | None], digits: int = 1) -> str:
+    return spread(found, digits, unit="%")
 
 
-def spread(seen: dict[str, float]) -> str:
-    return f"{seen['mean']:.1%} ({seen['low']:.1%} to {seen['high']:.1%})"
+def middle(seen: Interval, digits: int = 1, scale: float = 100, unit: str = "%") -> str:
+    """A mean that was recorded with its minimum and maximum."""
+    value, low, high = (scale * seen[name] for name in ("mean", "low", "high"))
+    return between(value, low, high, digits, unit)
 
 
-def share(value: float | None) -> str:
-    return "" if value is None else f"{value:.1%}"
-
-
-def signed(gain: dict[str, float]) -> str:
-    value, low, high = (100 * gain[name] for name in ("value", "low", "high"))
-    return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
-
-
-def exponent(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+def with_quartiles(value: str, low: str, high: str) -> str:
+    return f"{value} ({low} … {high})"
 
 
 def rate(value: float) -> str:
@@ -64,4 +76,26 @@ def times(ratio: float) -> str:
 
 
 def lasting(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    """Seconds, or minutes where they are many."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 600 else f"{seconds / 60:.0f} min"
+
+
+def took(facts: Facts) -> str:
+    """How long training took, the mean over seeds, marked where the GPU was shared."""
+    return f"{lasting(seconds_of(facts))}{'†' * shared(facts)}"
+
+
+def epochs(facts: Facts) -> int:
+    return int(facts["runs"][0]["epochs"])
+
+
+def basics(facts: Facts) -> dict[str, str]:
+    """What is said of every recorded run beside its figures."""
+    return {
+        "parameters": f"{facts['parameters']:,}",
+        "seeds": f"{len(facts['runs'])}",
+        "epochs": f"{epochs(facts)}",
+        "time": took(facts),
+    }

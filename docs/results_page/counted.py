@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from results_page.cells import table
-from results_page.records import Facts, origin, read, recorded
+from results_page.cells import code, folded, table
+from results_page.origins import origin
+from results_page.records import Facts, read, recorded
 
 RECORD = "count-cuda"
 TICK = "✓"
@@ -15,14 +16,17 @@ def counted() -> list[str]:
         return []
     facts = read(RECORD)
     head = ["model", "parameters", "multiply-adds, G", "by operators", "by torch"]
-    head += ["activations, MB", "by the allocator"]
+    head += ["activations, MB", "by allocator"]
+    commands = [[model(row), code(row["command"])] for row in facts["rows"]]
     made = ["model", "estimated ms a step", "real", "ratio", "estimated MB", "real", "ratio"]
     return [
-        "## Counted on a GPU",
-        f"{origin(facts)} {COUNTED}",
+        "### Counted on a GPU",
+        COUNTED,
         table(head, [counts(row) for row in facts["rows"]]),
         ESTIMATED,
         table(made, [estimates(row) for row in facts["rows"]]),
+        *folded("The commands", table(["model", "command"], commands)),
+        origin(facts),
     ]
 
 
@@ -60,22 +64,21 @@ def beside(measured: int, closed: int, unit: float, digits: int) -> str:
 
 
 def model(row: Facts) -> str:
-    """Its words on the command line, without what all have."""
-    words = row["command"].removeprefix("regard count ").partition(" --device")[0]
-    return f"`{words}`"
+    """Its kind, and its recipe where it has one."""
+    kind, *words = row["command"].removeprefix("regard count ").split()
+    return " ".join([kind, *(words[1:2] if words[:1] == ["--recipe"] else [])])
 
 
 COUNTED = (
     "A tick is the very same number as the closed form. Multiply-adds are those of a forward pass, "
-    "of attention the pairs that the mask lets read. *By operators* counts what is executed, by "
-    "its shapes and with the mask; *by torch* is its `FlopCounterMode`, which knows no mask: where "
-    "a causal one is given to a kernel, its number is the closed one and what the mask leaves out. "
-    "(A DaViT's windows are cut apart first, so that no kernel sees a mask.) Activations are what "
-    "waits for the way back, in float32."
+    "in attention of the pairs that the mask lets read. *By operators* counts what is executed, by "
+    "its shapes and with the mask. *By torch* is its `FlopCounterMode`, which knows no mask: where "
+    "a kernel is given a causal one, it counts what the mask leaves out as well. Activations are "
+    "what is kept for the backward pass, in float32."
 )
 ESTIMATED = (
-    "The estimate of a training step with AdamW is added up from what layers add to a model "
-    "([how](count.md#how-long-will-it-train)); so is the most memory that it holds, by the GPU's "
-    "allocator. Training is in bfloat16 where that serves, and holds less than the activations "
-    "above. *Real* steps of the whole model were made in turns with it."
+    "The estimate of a training step with AdamW, in time and in peak memory, adds up what layers "
+    "add to a model ([how](count.md#how-long-will-it-train)). Training is in bfloat16 where that "
+    "serves, and holds less than the activations above. *Real* steps of the whole model took turns "
+    "with it."
 )

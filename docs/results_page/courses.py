@@ -1,8 +1,8 @@
-"""How runs came to their accuracy: seconds to a goal, what compiling took, and the picture of it.
+"""Accuracy against time on CIFAR-10: seconds to a goal, what compiling took, and the picture.
 
 A course has [seconds since the first batch, accuracy on validation] after each epoch. Its seconds
-include compiling, recording and measuring; the picture leaves compiling out, which depends on what
-was compiled before.
+include compiling, capturing CUDA graphs and evaluation; the picture leaves out compiling, which
+depends on what was compiled before.
 """
 
 import re
@@ -30,7 +30,7 @@ Course = Sequence[Sequence[float]]
 PICTURE = "courses-cifar10"
 COLOURS = {PATCHES: "#0072b2", STEMS: "#b35c00"}  # which differ in lightness too
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (2, 1.5)), "-.")  # one a recipe of a board
-# Where words stand: above the left of the first that is there, or below the right of the last.
+# Where words stand: above the left of the first run to get there, or below the right of the last.
 BESIDE: dict[str, dict[str, Any]] = {
     STEMS: {"xytext": (-4, 3), "textcoords": "offset points", "va": "bottom", "ha": "right"},
     PATCHES: {"xytext": (4, -3), "textcoords": "offset points", "va": "top", "ha": "left"},
@@ -60,19 +60,19 @@ def seconds_to(course: Course, goal: float) -> float | None:
     return next((seconds for seconds, seen in course if seen >= goal), None)
 
 
-def once(course: Course) -> float:
-    """What the first epoch took more than the others: compiling and recording."""
+def compiling(course: Course) -> float:
+    """What the first epoch took more than the others: compiling, and capturing CUDA graphs."""
     return course[0][0] - median(later[0] - before[0] for before, later in pairwise(course))
 
 
 def uncompiled(facts: Facts) -> list[Course]:
     """The courses of a recipe's runs as if nothing had to be compiled."""
     courses = [run["course"] for run in facts["runs"]]
-    return [[(seconds - once(one), seen) for seconds, seen in one] for one in courses]
+    return [[(seconds - compiling(one), seen) for seconds, seen in one] for one in courses]
 
 
 def images_per_second(course: Course, images: int) -> float:
-    """Of the epochs after the first, their measuring included."""
+    """Of the epochs after the first, evaluation included."""
     return images * (len(course) - 1) / (course[-1][0] - course[0][0])
 
 
@@ -80,13 +80,13 @@ def draw(path: Path = RESULTS / f"{PICTURE}.png") -> Figure:
     """Accuracy on validation against seconds, a line a seed."""
     found = list(with_courses())
     about = (
-        "A line is a run, measured after each epoch or each four; seconds count from its first "
-        "batch on, without compiling,\nand are told in the mean. The axis is stretched so that "
-        "half as many mistakes are the same step everywhere."
+        "Each line is a run, evaluated after every epoch or every few. Seconds count from its "
+        "first batch, without compiling;\nthose written out are means over seeds. The axis is "
+        "stretched: halving the error is the same step everywhere."
     )
     with matplotlib.rc_context({**STYLE, "axes.labelcolor": INK}):
         page = Page(4.6)
-        page.title(0.22, "CIFAR-10: right on validation, against the clock")
+        page.title(0.22, "CIFAR-10: accuracy on validation against time")
         page.words(0.22, 0.52, about, fontsize=8)
         axes = page.axes(0.62, 1.02, WIDTH - 0.84, 3.06)
         dashes = {board: iter(DASHES) for board in COLOURS}
@@ -99,7 +99,7 @@ def draw(path: Path = RESULTS / f"{PICTURE}.png") -> Figure:
 
 
 def draw_runs(axes: Axes, board: str, facts: Facts, dashes: Any) -> None:
-    """The seeds of one recipe; where all of them reach a goal, when they do in the mean."""
+    """The seeds of one recipe; where all of them reach a goal, their mean time to it."""
     colour = COLOURS[board]
     courses = uncompiled(facts)
     for course in courses:
@@ -110,17 +110,17 @@ def draw_runs(axes: Axes, board: str, facts: Facts, dashes: Any) -> None:
             axes.plot(seconds, goal, "o", color=colour, markersize=4)
         if len(reached) == len(courses):
             at = (min if board == STEMS else max)(reached)
-            words = axes.annotate(f"{fmean(reached):.0f} s", (at, goal), **BESIDE[board])
-            words.set(color=colour, fontsize=8, path_effects=[CLEAR])
+            told = axes.annotate(f"{fmean(reached):.0f} s", (at, goal), **BESIDE[board])
+            told.set(color=colour, fontsize=8, path_effects=[CLEAR])
     words = f"{facts['recipe']}, {facts['parameters'] / 1e6:.2g} million parameters ({board})"
     axes.plot([], [], color=colour, linestyle=dashes, linewidth=1.3, label=words)
 
 
 def finish(axes: Axes, longest: float) -> None:
-    """Axes and goals. Mistakes are on a logarithmic scale, with the fewest at the top."""
+    """Axes and goals. The error is on a logarithmic scale, with the smallest at the top."""
     axes.set_yscale(
         "function",
-        functions=(lambda right: -np.log(np.maximum(1 - right, 1e-9)), lambda y: 1 - np.exp(-y)),
+        functions=(lambda x: -np.log(np.maximum(1 - x, 1e-9)), lambda y: 1 - np.exp(-y)),
     )
     axes.set(xlim=(0, 1.04 * longest), ylim=(0.15, 0.975), xlabel="seconds since the first batch")
     axes.set_yticks(TICKS, [f"{tick:.0%}" for tick in TICKS])

@@ -7,9 +7,9 @@ def gpu_tests() -> list[str]:
     lines = ["## Tests on a GPU"]
     for name in named("gpu-tests*"):
         facts = read(name)
-        files = sorted({test["id"].partition("::")[0] for test in facts["tests"]})
+        files = {test["id"].partition("::")[0] for test in facts["tests"]}
         lines.append(
-            f"`make test-gpu` ({', '.join(files)}) on {facts['device']}, torch {facts['torch']}, "
+            f"`make test-gpu`, {len(files)} files, on {facts['device']}, torch {facts['torch']}, "
             f"commit {facts['commit']}: {facts['passed']} passed, {facts['failed']} failed, "
             f"{facts['skipped']} skipped in {facts['seconds']:.0f} s."
         )

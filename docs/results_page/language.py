@@ -1,40 +1,56 @@
-"""Language models: how well they foretell text that they have not read."""
+"""Language models: how well they predict text that they have not read."""
 
-from results_page.cells import figure, lasting, table
-from results_page.records import made_on, runs_of
+from results_page import published
+from results_page.cells import basics, spread, turned
+from results_page.commands import data_name, label, split_name
+from results_page.origins import origins
+from results_page.records import Facts, Interval, runs_of, seen
 
 
 def foretold() -> list[str]:
     """Every recorded language model."""
-    rows = []
-    for facts in runs_of("language"):
-        runs = facts["runs"]
-        last = [run["last"]["validation.loss"] for run in runs]
-        rows.append(
-            [
-                f"`{facts['command']}`",
-                f"{facts['parameters']:,}",
-                facts["split"],
-                *(figure([run["figures"][name] for run in runs], 1, 3) for name in FORETOLD_BY),
-                figure([run["figures"]["word_perplexity"] for run in runs], 1, 1),
-                f"{max(last):.3f}" if len(last) == 1 else f"{min(last):.3f} to {max(last):.3f}",
-                f"{runs[0]['epochs']} epochs, {lasting(max(run['seconds'] for run in runs))}",
-                made_on(facts),
-            ]
-        )
-    if not rows:
+    found = runs_of("language")
+    if not found:
         return []
-    names = ["loss, nats a token", "bits per byte", "perplexity per word"]
-    head = ["command", "parameters", "of", *names, "side by side", "time", "on"]
-    return ["## Language models", FORETOLD, table(head, rows)]
+    marks, line = origins(found)
+    columns = [column(facts, mark) for facts, mark in zip(found, marks, strict=True)]
+    return [
+        "## Language models (`language`)",
+        FORETOLD,
+        turned(list(columns[0]), [list(each.values()) for each in columns]),
+        line,
+        f"{published.SHAKESPEARE}{side_by_side()}",
+    ]
 
 
-FORETOLD_BY = ("loss", "bits_per_byte")
+def column(facts: Facts, mark: str) -> dict[str, str]:
+    return {
+        "recipe": label(facts) + mark,
+        "measured on": f"{data_name(facts)}, {split_name(facts)}",
+        "loss, nats a token": spread(seen(facts, "loss"), 3, 1),
+        "bits per byte": spread(seen(facts, "bits_per_byte"), 3, 1),
+        "perplexity per word": spread(seen(facts, "word_perplexity"), 1, 1),
+        **basics(facts),
+    }
+
+
+def side_by_side() -> str:
+    """What compares with the published figure: all of validation, measured after the last epoch."""
+    losses: list[Interval | None] = [
+        {"value": run["last"]["validation.loss"]}
+        for facts in runs_of("language")
+        # Older records of other recipes measured a part of validation only.
+        if facts["recipe"] == "shakespeare-large"
+        for run in facts["runs"]
+    ]
+    if not losses:
+        return ""
+    return f" Measured in that way, `shakespeare-large` has {spread(losses, 3, 1)}."
+
+
 FORETOLD = (
-    "Of one seed with its 95% interval over blocks of the text, of several their mean, the least "
-    "and the greatest. Windows slide by half their length, which gives a lower loss than windows "
-    "side by side, as the published 1.4697 of tiny Shakespeare has them: *side by side* is the "
-    "loss on validation after the last epoch in that way (the recipe `shakespeare` measured it on "
-    "a part of validation; on all of it that is 1.507). WikiText-2 is cut into byte pairs, so its "
-    "perplexity per word has no unknown words to help it."
+    "By `regard train language --recipe RECIPE --test`. Tiny Shakespeare has no test: its figure "
+    "is on validation, which training prints without `--test`. Intervals are over blocks of the "
+    "text. Windows slide by half their length, which gives a lower loss than windows side by side. "
+    "WikiText-2 is cut into byte pairs, so no unknown words flatter its perplexity per word."
 )

@@ -1,45 +1,50 @@
-"""Readers pretrained by questions that need no labels, and what each kind of question adds."""
+"""Pretraining by questions that need no labels, and what each kind of question adds."""
 
 from regard.tasks.pretrain.views import ASKED
-from results_page.cells import lasting, ranged, share, signed, spread, table
-from results_page.records import Facts, origin, read, recorded, runs_of
+from regard.tasks.recipe import recipes
+from results_page.cells import epochs, folded, middle, percent, spread, table, took
+from results_page.origins import origin, origins
+from results_page.records import Facts, Interval, read, recorded, runs_of, seen
 
 PAIRS = ("next", "inverted", "inference")
+CHANCE = 1 / 2  # half of the pairs have the answer yes
+ABLATION = "ablation-wikitext-2-cuda"
 
 
 def pretrained() -> list[str]:
     """How well each kind of question is answered on test."""
-    parts = ["## Questions answered after pretraining", PRETRAINED]
+    parts = ["## Pretraining (`pretrain`)", PRETRAINED.format(chance=f"{CHANCE:.0%}")]
     for facts in runs_of("pretrain"):
-        seen = {name: [run["figures"][name]["value"] for run in facts["runs"]] for name in ASKED}
         rows = [
-            [f"*{name}*: {words}", ranged(seen[name]), "50%" if name in PAIRS else ""]
+            [
+                f"*{name}*: {words}",
+                percent(seen(facts, name)),
+                f"{CHANCE:.0%}" if name in PAIRS else "",
+            ]
             for name, words in ASKED.items()
         ]
-        head = ["question", f"right on {facts['split']}", "chance"]
-        parts += [f"{origin(facts)} {told(facts, seen)}", table(head, rows)]
+        head = ["question", f"accuracy on {facts['split']}", "chance"]
+        parts += [told(facts), table(head, rows), origins([facts])[1]]
     return parts if len(parts) > 2 else []
 
 
-def told(facts: Facts, seen: dict[str, list[float]]) -> str:
+def told(facts: Facts) -> str:
     """How large, how long, how sure of a hidden token; and what is odd."""
     runs = facts["runs"]
-    sure = [run["figures"]["perplexity"] for run in runs]
-    seconds = sum(run["seconds"] for run in runs) / len(runs)
+    sure: list[Interval | None] = [{"value": run["figures"]["perplexity"]} for run in runs]
     words = (
-        f"{facts['parameters']:,} parameters, {runs[0]['epochs']} epochs, {lasting(seconds)}, "
-        f"{len(runs)} seeds. The perplexity of a hidden token is {sum(sure) / len(sure):.1f} "
-        f"({min(sure):.1f} to {max(sure):.1f})."
+        f"{facts['parameters']:,} parameters, {epochs(facts)} epochs, {took(facts)}, "
+        f"{len(runs)} seeds. The perplexity of a hidden token is {spread(sure, 1, 1)}."
     )
-    same = [f"*{name}*" for name, values in seen.items() if len(values) > len(set(values)) == 1]
-    return f"{words} Of {' and '.join(same)} all seeds have equally many right." if same else words
+    shares = {name: [run["figures"][name]["value"] for run in runs] for name in ASKED}
+    same = [f"*{name}*" for name, values in shares.items() if len(values) > len(set(values)) == 1]
+    return f"{words} On {' and '.join(same)} all seeds have the same accuracy." if same else words
 
 
 PRETRAINED = (
-    "A BERT that has read plain text and was asked four kinds of question about it, which test "
-    "asks of text that it has not read: the share of right answers, the mean of the seeds with the "
-    "least and the greatest. Of the pairs half have the answer yes, so that chance is 50%; how "
-    "often one would guess a hidden token by chance, the record does not say."
+    "By `regard train pretrain --recipe wikitext-2 --test`: a BERT that was asked four kinds of "
+    "question about plain text. Test asks them about text that it has not read. Half of the pairs "
+    "have the answer yes, so chance is {chance}."
 )
 
 
@@ -47,33 +52,35 @@ def questioned() -> list[str]:
     """What each kind of question adds in pretraining, as the ablation found it."""
     if not recorded(ABLATION):
         return []
-    facts, rows = read(ABLATION), []
+    facts, tuned, asked = read(ABLATION), [], []
     for line in facts["summary"]:
-        gain = line["sst2"]["gain"]
-        rows.append(
-            [
-                line["choice"],
-                *(share(line["questions"].get(name)) for name in ASKED),
-                spread(line["sst2"]),
-                "" if gain is None else signed(gain),
-                spread(line["sick"]),
-                f"{line['seeds']}",
-            ]
-        )
-    head = ["pretrained on", *ASKED, "SST-2, 1,000 labels", "over scratch", "SICK", "seeds"]
+        gain, answers = line["sst2"]["gain"], line["questions"]
+        over = "" if gain is None else signed(gain)
+        tuned.append([line["choice"], middle(line["sst2"]), over, middle(line["sick"])])
+        shares = [f"{answers[name]:.1%}" if name in answers else "" for name in ASKED]
+        asked.append([line["choice"], *shares])
+    labels = f"{recipes('sentiment')['sst2-few'].values['labels']:,}"
     return [
-        "## What each kind of question adds",
-        f"{origin(facts)} {QUESTIONED}",
-        table(head, rows),
+        "### What each kind of question adds",
+        QUESTIONED.format(labels=labels, seeds=facts["seeds"]),
+        table(["pretrained on", f"SST-2, {labels} labels", "over scratch", "SICK"], tuned),
+        *folded(
+            "Accuracy on the questions themselves, on validation after the last epoch",
+            table(["pretrained on", *ASKED], asked),
+        ),
+        origin(facts),
     ]
 
 
-ABLATION = "ablation-wikitext-2-cuda"
+def signed(gain: Interval) -> str:
+    value, low, high = (100 * gain[name] for name in ("value", "low", "high"))
+    return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
+
+
 QUESTIONED = (
-    "Right answers to the questions on validation after the last epoch, of pairs half of which are "
-    "yes; then, on test, the reader fine-tuned with 1,000 labels of SST-2 (the mean of several "
-    "draws of labels for each seed) and on SICK: the mean of the seeds, the least and the "
-    "greatest. *Over scratch* is the gain in points over the best small model from scratch with "
-    "the same labels, and its 95% interval by Student's t over the seeds. *Untrained* is the same "
-    "model, with its first weights. Fine-tuning was settled on validation of SST-2."
+    "Test accuracy of the model fine-tuned with {labels} labels of SST-2 (for each seed the mean "
+    "over several draws of labels) and on SICK. *Over scratch* is the gain in points over the best "
+    "small model from scratch with the same labels, with a 95% interval by Student's t over the "
+    "{seeds} seeds. *Untrained* is the same model with its first weights. Settings of fine-tuning "
+    "were chosen on validation of SST-2."
 )

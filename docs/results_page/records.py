@@ -1,11 +1,25 @@
 """What was recorded: the files of results/."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results"
+DEVICES = {"cuda": "one H200", "cpu": "two CPU cores"}  # by the end of a record's name
+
 Facts = dict[str, Any]
+Interval = dict[str, float]
+
+# Runs that had others on the same GPU, by recipe and commit; newer records say so in a note.
+SHARED = {
+    ("cifar10-davit", "72ab033"),
+    ("multi30k", "a958e9a"),
+    ("multi30k-modern", "a958e9a"),
+    ("reviews", "8e1353b"),
+    ("sst2-minilm", "66078ac"),
+}
 
 
 def read(name: str) -> Facts:
@@ -23,24 +37,39 @@ def named(pattern: str) -> list[str]:
     return sorted(path.stem for path in RESULTS.glob(f"{pattern}.json"))
 
 
+def by_device(name: str) -> dict[str, Facts]:
+    """A benchmark's records, by what they were measured on."""
+    found = {words: f"{name}-{device}" for device, words in DEVICES.items()}
+    return {words: read(record) for words, record in found.items() if recorded(record)}
+
+
 def runs_of(task: str) -> list[Facts]:
-    """What was recorded of a task, by name."""
-    return [facts for facts in map(read, named("run-*")) if facts["task"] == task]
+    """What was recorded of a task: data set by data set, the best first."""
+    found = [facts for facts in map(read, named("run-*")) if facts["task"] == task]
+    return sorted(found, key=lambda facts: (facts["data"], facts["split"], -facts["mean"]))
 
 
-def origin(facts: Facts) -> str:
-    """Where a table comes from."""
-    return (
-        f"`{facts['command']}` on {facts['device']}, torch {facts['torch']}, Python "
-        f"{facts['python']}, commit {facts['commit']}, {facts['date']}."
-    )
+def seen(facts: Facts, name: str) -> list[Interval | None]:
+    """A figure of every seed, or None where it was not measured."""
+    return [run["figures"].get(name) for run in facts["runs"]]
 
 
-def made_on(facts: Facts) -> str:
-    """Where a row comes from, its command aside."""
-    return f"{facts['device']}, torch {facts['torch']}, commit {facts['commit']}, {facts['date']}"
+def mean_of(facts: Facts, name: str) -> float:
+    """A figure's mean over the seeds."""
+    return fmean(run["figures"][name]["value"] for run in facts["runs"])
 
 
-def machine(name: str) -> str:
-    """What a record was measured on, as its name ends."""
-    return "one H200" if name.endswith("cuda") else "two CPU cores"
+def seconds_of(facts: Facts) -> float:
+    """The training time: the mean over the seeds, here and everywhere."""
+    return fmean(run["seconds"] for run in facts["runs"])
+
+
+def shared(facts: Facts) -> bool:
+    """Whether other runs had the same GPU meanwhile, so that the times are too long."""
+    noted = "the GPU was shared with other runs" in facts.get("note", "")
+    return noted or (facts["recipe"], facts["commit"]) in SHARED
+
+
+def notes(found: Sequence[Facts]) -> list[str]:
+    """What is odd about records, as they say it."""
+    return [f"`{facts['recipe']}`: {facts['note']}" for facts in found if "note" in facts]

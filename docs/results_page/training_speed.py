@@ -1,43 +1,66 @@
-"""How fast models learn: images and tokens a second, and time to an accuracy."""
+"""How fast models train: images and tokens a second."""
 
-from results_page.cells import table
-from results_page.records import machine, origin, read, recorded
+from results_page.cells import folded, rate, table, times, with_quartiles
+from results_page.origins import origin
+from results_page.records import Facts, by_device, read, recorded
+from results_page.writing_speed import contenders
 
 
-def training_speed(name: str) -> list[str]:
-    if not recorded(name):
+def training_speed() -> list[str]:
+    """Images a second: one column a model and batch, and all that was measured at a click."""
+    found = by_device("bench-training")
+    if not found:
         return []
-    facts = read(name)
-    rows = []
-    for row in facts["rows"]:
-        ours = row["images_per_second"]["regard"]
-        for who, rate in row["images_per_second"].items():
-            low, high = row["quartiles"][who]
-            rows.append(
-                [
-                    row["model"],
-                    row["batch"],
-                    who,
-                    f"{row['parameters'][who]:,}",
-                    f"{rate:,.0f}",
-                    f"{low:,.0f} … {high:,.0f}",
-                    "" if who == "regard" else f"{ours / rate:.2f}",
-                ]
-            )
-    head = ["model", "batch", "who", "parameters", "images/s", "quartiles", "regard is × as fast"]
-    return [f"## Training speed on {machine(name)}", origin(facts), SPEED, table(head, rows)]
+    lines = [(machine, row) for machine, facts in found.items() for row in facts["rows"]]
+    everyone = ["regard", *contenders([row["images_per_second"] for _, row in lines])]
+    head = [f"{machine}<br>{row['model']}<br>batch {row['batch']}" for machine, row in lines]
+    rows = [[who, *(beside(row["images_per_second"], who) for _, row in lines)] for who in everyone]
+    dtypes = ", ".join(f"{facts['dtype']} on {machine}" for machine, facts in found.items())
+    details = [cells for machine, row in lines for cells in detailed(machine, row)]
+    return [
+        "### Training on images",
+        f"{SPEED} {dtypes}.",
+        table(["images/s", *head], rows),
+        *folded("Parameters and quartiles", table(DETAILS, details)),
+        " ".join(map(origin, found.values())),
+    ]
 
 
+def beside(rates: dict[str, float], who: str) -> str:
+    """A rate, and how many times as fast regard is."""
+    if who not in rates:
+        return ""
+    ratio = "" if who == "regard" else f" ({times(rates['regard'] / rates[who])}×)"
+    return f"{rate(rates[who])}{ratio}"
+
+
+def detailed(machine: str, row: Facts) -> list[list[str]]:
+    return [
+        [
+            machine,
+            row["model"],
+            f"{row['batch']}",
+            who,
+            f"{row['parameters'][who]:,}",
+            with_quartiles(rate(speed), *map(rate, row["quartiles"][who])),
+        ]
+        for who, speed in row["images_per_second"].items()
+    ]
+
+
+DETAILS = ("machine", "model", "batch", "who", "parameters", "images/s")
 SPEED = (
-    "Whole training loops on images of 32 × 32 pixels in memory: the same batch, arithmetic, AdamW "
-    "and augmentation (crop and flip, by regard for all). *regard* is regard's own loop with all "
-    "that it checks and saves, and on a GPU with recorded steps; *regard, plain loop* is the same "
-    "model in the loop that the others run in. Compiling and recording are not timed."
+    "Whole training loops on images of 32 × 32 pixels in memory: the same batch, AdamW and "
+    "augmentation (crop and flip, by regard for all). In brackets, how many times as fast *regard* "
+    "is: regard's own loop with all that it checks and saves, and with CUDA graphs on a GPU. "
+    "*Regard, plain loop* is the same model in the loop that the others run in; *regard, compiled* "
+    "is regard's loop with `torch.compile`. Compiling and capturing are not timed. Arithmetic:"
 )
 
 
-def translation_speed(name: str) -> list[str]:
-    """Real tokens a second in training, beside torch.nn.Transformer."""
+def translation_speed() -> list[str]:
+    """Tokens a second in training, beside torch.nn.Transformer."""
+    name = "bench-translation-cpu"
     if not recorded(name):
         return []
     facts = read(name)
@@ -47,66 +70,18 @@ def translation_speed(name: str) -> list[str]:
             who,
             f"{row['parameters']:,}",
             f"{row['padding']:.1%}",
-            f"{row['tokens_per_second']:,.0f}",
-            " … ".join(f"{x:,.0f}" for x in row["quartiles"]),
-            f"{ours / row['tokens_per_second']:.2f}",
+            with_quartiles(rate(row["tokens_per_second"]), *map(rate, row["quartiles"])),
+            times(ours / row["tokens_per_second"]),
         ]
         for who, row in facts["rows"].items()
     ]
-    head = ["who", "parameters", "padding", "real tokens/s", "quartiles", "× time"]
-    return [
-        f"## Translation, trained on {machine(name)}",
-        f"{origin(facts)} {PADDED}",
-        table(head, rows),
-    ]
+    head = ["who", "parameters", "padding", "tokens/s (quartiles)", "× time"]
+    return ["### Training a translator", PADDED, table(head, rows), origin(facts)]
 
 
 PADDED = (
-    "Batches are filled up to their longest text: *padding* is the share of such filling, which "
-    "the real tokens leave out. *× time* is how many times as long as regard the same pairs take."
-)
-
-
-def reached(name: str) -> list[str]:
-    """Seconds to an accuracy, beside transformers' Trainer."""
-    if not recorded(name):
-        return []
-    facts, rows = read(name), []
-    for row in facts["rows"]:
-        for who, seen in row["seconds"].items():
-            more, ratio = "> " * seen["bound"], row["ratio"][who]
-            rows.append(
-                [
-                    f"{row['goal']:.0%} on {row['recipe']}",
-                    f"{row['parameters']:,}",
-                    who,
-                    f"{more}{seen['median']:.1f} s",
-                    f"{seen['low']:.1f} … {seen['high']:.1f}",
-                    "" if ratio is None else f"{more}{ratio:.1f}",
-                ]
-            )
-    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
-    limits = "; ".join(
-        f"{row['recipe']}: {row['seeds']} seeds, given up after {row['limit']:.0f} s"
-        for row in facts["rows"]
-    )
-    said = f"{versions}. Medians over seeds ({limits})."
-    head = ["goal", "parameters", "who", "time to it", "least … most", "× time"]
-    return [
-        f"## Time to an accuracy on {machine(name)}",
-        f"{origin(facts)} {said}",
-        REACHED,
-        table(head, rows),
-        f"![Accuracy against seconds of training](../results/{name}.png)",
-        *(f"Left out: {each}, {why}." for each, why in facts["left_out"].items()),
-    ]
-
-
-REACHED = (
-    "One model with the same first weights learns from the same images in three ways that take "
-    "turns: by regard's recipe; by transformers' `Trainer` with its default arguments (but for "
-    "the number of epochs, for in three it does not get there); and by the `Trainer` with the "
-    "batch, rate and schedule of the recipe, which leaves its AdamW, its loop and the way of its "
-    "data. All are asked the same validation images after equally many images, and their clocks "
-    "stand still meanwhile. *× time* is how many times as long as by the recipe it takes."
+    "On two CPU cores. *Padding* is the share of a batch that fills texts up to the longest; it is "
+    "not counted as tokens. *× time* is how many times as long as regard the same pairs take. "
+    "*Regard* puts pairs of similar length together; *regard, pairs in order* has the same batches "
+    "as `torch.nn.Transformer`."
 )

@@ -3,7 +3,8 @@
 from typing import Any
 
 from results_page.cells import table
-from results_page.records import Facts, named, origin, read
+from results_page.origins import origin
+from results_page.records import Facts, named, read
 
 
 def tried() -> list[str]:
@@ -13,16 +14,16 @@ def tried() -> list[str]:
         facts = read(name)
         also = list(dict.fromkeys(key for row in facts["rows"] for key in row.get("also", {})))
         rows = sorted(facts["rows"], key=lambda row: (row["recipe"], -row["validation"]))
-        seeds = "one seed each" if facts["seeds"] == 1 else f"{facts['seeds']} seeds each"
-        head = ["recipe", "changed", "parameters", "epochs", "right", *also]
+        seeds = "one seed" if facts["seeds"] == 1 else f"{facts['seeds']} seeds"
+        head = ["recipe", "changed", "parameters", "epochs", "accuracy", *also]
         parts += [
-            f"**{facts['words']}.** {origin(facts)} One row a "
-            f"setting, {seeds}; *right* is the share of right answers. Measured on "
-            f"{facts['split']}.",
+            f"## {name.removeprefix('tried-').removesuffix('-cuda').removesuffix('-cpu')}",
+            f"{facts['words']}. One row a setting, {seeds} each; accuracy on {facts['split']}.",
             table(head, [line(row, also) for row in rows]),
             *then(facts),
+            origin(facts),
         ]
-    return ["## What was tried", TRIED, *parts] if parts else []
+    return parts
 
 
 def line(row: Facts, also: list[str]) -> list[Any]:
@@ -47,7 +48,7 @@ def then(facts: Facts) -> list[str]:
 
 
 TRIED = (
-    "Settings that were compared before some were kept, the failed ones too: on held-out images "
-    "or texts that no test figure above is measured on. With one seed each, rows that differ by "
-    "half a point may as well stand the other way round."
+    "Settings that were compared before some were kept, the failures included. They were compared "
+    "on held-out images or texts that no test figure of [results.md](results.md) is measured on. "
+    "With one seed each, rows that differ by half a point may as well stand the other way round."
 )

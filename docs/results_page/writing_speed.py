@@ -1,45 +1,79 @@
-"""How fast models write: words and captions a second."""
+"""How fast models write: tokens and captions a second."""
 
-from results_page.cells import rate, table
-from results_page.records import machine, origin, read, recorded
+from results_page.cells import rate, table, times, with_quartiles
+from results_page.origins import origin
+from results_page.records import Facts, by_device
 
 
-def decoding_speed(name: str) -> list[str]:
-    """Words a second after a prompt, beside transformers with the same weights."""
-    if not recorded(name):
+def decoding_speed() -> list[str]:
+    """Tokens a second after a prompt, beside transformers with the same weights."""
+    found = by_device("bench-decoding")
+    if not found:
         return []
-    facts, rows = read(name), []
-    for row in facts["rows"]:
-        rates = row["words_per_second"]
-        low, high = row["quartiles"]["regard"]
-        ratios = [f"{rates['regard'] / rates[who]:.2f}" for who in rates if who != "regard"]
-        cells = [row["model"], row["dtype"], str(row["batch"]), f"{rates['regard']:,.0f}"]
-        rows.append([*cells, f"{low:,.0f} … {high:,.0f}", *ratios])
-    first = facts["rows"][0]
-    who = [f"× {each}" for each in first["words_per_second"] if each != "regard"]
-    head = ["model", "numbers", "texts at once", "words/s", "quartiles", *who]
-    said = f"{first['words']} words after a prompt of {first['prompt']}, the likeliest each time."
-    title = f"## Words a second on {machine(name)}"
-    return [title, f"{origin(facts)} {said} {BESIDE}", table(head, rows)]
-
-
-def caption_speed(name: str) -> list[str]:
-    """Captions a second beside transformers with the same weights."""
-    if not recorded(name):
-        return []
-    facts = read(name)
+    lines = [(machine, row) for machine, facts in found.items() for row in facts["rows"]]
+    others = contenders([row["words_per_second"] for _, row in lines])
     rows = []
-    for row in facts["rows"]:
-        rates = row["captions_per_second"]
-        low, high = row["quartiles"]["regard"]
-        ratios = [f"{rates['regard'] / rates[who]:.2f}" for who in rates if who != "regard"]
-        cells = [row["model"], str(row["batch"]), str(row["beams"]), rate(rates["regard"])]
-        rows.append([*cells, f"{rate(low)} … {rate(high)}", *ratios])
-    who = [f"× {each}" for each in facts["rows"][0]["captions_per_second"] if each != "regard"]
-    left_out = [f"Left out: {each}, {why}." for each, why in facts["left_out"].items()]
-    head = ["model", "batch", "beams", "captions/s", "quartiles", *who]
-    title = f"## Captions a second on {machine(name)}"
-    return [title, f"{origin(facts)} {BESIDE}", table(head, rows), *left_out]
+    for machine, row in lines:
+        cells = [f"{machine}, {row['dtype']}", row["model"], f"{row['batch']}"]
+        cells += [speed(row, "words_per_second"), *ratios(row["words_per_second"], others)]
+        rows.append(cells)
+    lengths = {
+        f"{row['words']} tokens after a prompt of {row['prompt']} on {machine}"
+        for machine, row in lines
+    }
+    head = ["machine", "model", "texts at once", "tokens/s (quartiles)"]
+    return [
+        "### Writing text",
+        f"Greedy decoding, {' and '.join(sorted(lengths, reverse=True))}. {BESIDE}",
+        table([*head, *(f"× {who}" for who in others)], rows),
+        " ".join(map(origin, found.values())),
+    ]
 
 
-BESIDE = "Regard's speed, and after × how many times as fast it is as others with the same weights."
+def caption_speed() -> list[str]:
+    """Captions a second beside transformers with the same weights."""
+    found = by_device("bench-captions")
+    if not found:
+        return []
+    lines: dict[tuple[str, int, int], list[str]] = {}
+    for facts in found.values():
+        for row in facts["rows"]:
+            cells = lines.setdefault((row["model"], row["batch"], row["beams"]), [])
+            cells += [speed(row, "captions_per_second")]
+            cells += ratios(row["captions_per_second"], ["transformers"])
+    head = ["model", "batch", "beams"]
+    for machine, facts in found.items():
+        head += [f"{machine}, {facts['dtype']}", "×"]
+    left_out = [
+        f"Left out: {each}, {why}."
+        for facts in found.values()
+        for each, why in facts["left_out"].items()
+    ]
+    return [
+        "### Writing captions",
+        f"Captions/s, beside transformers. {BESIDE}",
+        table(head, [[*key, *cells] for key, cells in lines.items()]),
+        *left_out,
+        " ".join(map(origin, found.values())),
+    ]
+
+
+def contenders(rates: list[dict[str, float]]) -> list[str]:
+    """Everyone but regard, in the order in which they were recorded."""
+    return [who for who in dict.fromkeys(who for each in rates for who in each) if who != "regard"]
+
+
+def speed(row: Facts, unit: str) -> str:
+    """Regard's speed and its quartiles."""
+    low, high = row["quartiles"]["regard"]
+    return with_quartiles(rate(row[unit]["regard"]), rate(low), rate(high))
+
+
+def ratios(rates: dict[str, float], others: list[str]) -> list[str]:
+    return [times(rates["regard"] / rates[who]) if who in rates else "" for who in others]
+
+
+BESIDE = (
+    "Regard's speed (quartiles), and after × how many times as fast it is as others with the same "
+    "weights."
+)

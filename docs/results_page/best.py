@@ -1,0 +1,101 @@
+"""The best runs of each task, in a few words: for the README, and to open the page."""
+
+from collections.abc import Callable
+
+from regard.tasks.pretrain.views import ASKED
+from results_page.cells import percent, spread, table, took
+from results_page.commands import data_name, gives, label, split_name
+from results_page.courses import with_courses
+from results_page.records import Facts, mean_of, runs_of, seen
+
+# What a task is called, and the data sets it is shown on: the first opens the page.
+SHOWN = {
+    "classify": ("image classification", ("cifar10", "fashion-mnist")),
+    "caption": ("captioning", ("flickr8k", "scenes")),
+    "translate": ("translation", ("multi30k",)),
+    "language": ("language model", ("wikitext-2", "tiny_shakespeare")),
+    "sentiment": ("text classification", ("sst2", "reviews")),
+    "pretrain": ("pretraining", ("wikitext-2",)),
+}
+
+
+def in_short() -> str:
+    """The best run of each task on its first data set."""
+    rows = []
+    for task, (name, (data, *_)) in SHOWN.items():
+        for facts in best(task, data)[:1]:
+            cells = [name, label(facts), f"{facts['parameters']:,}"]
+            rows.append([*cells, result(facts), took(facts)])
+    return table(["task", "recipe", "parameters", "measured", "time"], rows)
+
+
+def for_readme() -> str:
+    """The best runs of each task, each with the command that gives its figure."""
+    rows = []
+    for task, (name, data) in SHOWN.items():
+        found = [facts for each in data for facts in shown(task, each)]
+        for number, facts in enumerate(found):
+            group = f"{name} (`{task}`)" if number == 0 else ""
+            cells = [group, gives(facts), f"{facts['parameters']:,}"]
+            place = facts["device"].removeprefix("NVIDIA ")
+            rows.append([*cells, result(facts), f"{took(facts)}, {place}"])
+    return table(["task", "command", "parameters", "measured", "time"], rows)
+
+
+def shown(task: str, data: str) -> list[Facts]:
+    """The best of each split; and of CIFAR-10 all that are on a board."""
+    boarded = [facts for _, facts in with_courses() if facts["data"] == data]
+    return boarded or best(task, data)
+
+
+def best(task: str, data: str) -> list[Facts]:
+    """The run with the highest mean of each split."""
+    splits: dict[str, Facts] = {}
+    for facts in runs_of(task):  # the best first
+        if facts["data"] == data:
+            splits.setdefault(facts["split"], facts)
+    return list(splits.values())
+
+
+def result(facts: Facts) -> str:
+    """On what it was measured, and what it came to."""
+    runs = len(facts["runs"])
+    seeds = "1 seed" if runs == 1 else f"{runs} seeds"
+    return f"{data_name(facts)} {split_name(facts)}: {TOLD[facts['task']](facts)}, {seeds}"
+
+
+def accuracy(facts: Facts) -> str:
+    return f"accuracy {percent(seen(facts, 'accuracy'), 2 if facts['task'] == 'classify' else 1)}"
+
+
+def caption(facts: Facts) -> str:
+    if "true" in facts["runs"][0]["figures"]:
+        pointing = percent(seen(facts, "pointing, attention"))
+        return f"true captions {percent(seen(facts, 'true'))}, pointing {pointing}"
+    return ", ".join(f"{name} {spread(seen(facts, name))}" for name in ("BLEU-4", "CIDEr-D"))
+
+
+def translation(facts: Facts) -> str:
+    return f"BLEU {spread(seen(facts, 'BLEU'))}"
+
+
+def language(facts: Facts) -> str:
+    name, words, digits = "loss", "loss", 3
+    if facts["data"] == "wikitext-2":
+        name, words, digits = "word_perplexity", "perplexity per word", 1
+    bits = mean_of(facts, "bits_per_byte")
+    return f"{words} {spread(seen(facts, name), digits, 1)}, bits per byte {bits:.2f}"
+
+
+def answers(facts: Facts) -> str:
+    return "accuracy " + ", ".join(f"{name} {mean_of(facts, name):.1%}" for name in ASKED)
+
+
+TOLD: dict[str, Callable[[Facts], str]] = {
+    "classify": accuracy,
+    "caption": caption,
+    "translate": translation,
+    "language": language,
+    "sentiment": accuracy,
+    "pretrain": answers,
+}
