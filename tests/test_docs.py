@@ -7,18 +7,40 @@ import doctest
 import importlib.util
 import io
 import re
-from collections.abc import Iterator
+import shlex
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pytest
+import torch
+import tyro
+from PIL import Image
 
+import regard
+from regard.attention import Mask, attend, masks, named
+from regard.bench import BENCHES
+from regard.cli import COMMANDS, main, typed_in_place
+from regard.data.catalogue import EMBEDDED, KNOWN
+from regard.data.corpus import CORPORA
+from regard.data.labelled import LABELLED
+from regard.data.pairs import PAIRS
+from regard.data_command import CAPTIONED
+from regard.model import MODELS
+from regard.runs import RunFolder
+from regard.tasks import TASKS
+from regard.tasks.language.config import LanguageConfig
+from regard.train.device import does_not_fit
 from test_figures import assert_legible
 
 ROOT = Path(__file__).parent.parent
 PAGES = [path for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))) if path.exists()]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+RUN = "runs/classify-digits-001"
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 FENCE = re.compile(r"^ *(?P<fence>```+|~~~+) *(?P<language>[\w+-]*)[^\n`]*$")
 LINK = re.compile(
@@ -111,7 +133,9 @@ def test_every_block_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch):
     run(page, page.read_text(encoding="utf-8"))
 
 
-@every_page
+@pytest.mark.parametrize(
+    "page", [*PAGES, CONTRIBUTING], ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_every_relative_link_and_picture_exists(page):
     text = prose(page.read_text(encoding="utf-8"))
     for link in LINK.finditer(re.sub(r"`[^`\n]*`", "code", text)):
@@ -159,11 +183,279 @@ def test_every_picture_in_the_docs_is_drawn_by_the_script_legibly_and_small(tmp_
         assert (tmp_path / name).stat().st_size < 150_000, name
 
 
-def test_no_figure_on_the_results_page_or_in_the_readme_is_typed_by_hand():
+def test_no_figure_on_the_pages_of_results_or_in_the_readme_is_typed_by_hand():
     results = script("make_results.py")
-    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == results.page()
+    for name, page in (("results.md", results.page()), ("tried.md", results.tried_page())):
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == page
     front = (ROOT / "README.md").read_text(encoding="utf-8")
     assert front == results.readme(front)
+
+
+# Commands
+
+
+def command_lines(text: str) -> Iterator[str]:
+    """The lines of a page's blocks that are to be typed, without what only shows the grammar."""
+    for block in blocks(text):
+        for line in block.text.splitlines():
+            typed = line.strip().removeprefix("$ ").split(" < ")[0]
+            if re.match(r"regard [a-z-]", typed) and "FLAGS]" not in typed and "…" not in typed:
+                yield typed
+
+
+def parsed(words: list[str]) -> Any:
+    """What the command line makes of these words, short of doing it."""
+    command = COMMANDS[words[0]]
+    function = command.load()
+    if command.adapts:
+        function = function(words[1:])
+    return tyro.cli(typed_in_place(function), args=words[1:])
+
+
+def test_every_command_line_in_the_pages_can_be_typed(workplace, monkeypatch):
+    monkeypatch.chdir(workplace)  # what can be said of a run depends on the run
+    lines: dict[str, Path] = {}
+    for page in (*PAGES, CONTRIBUTING):
+        for line in command_lines(page.read_text(encoding="utf-8")):
+            lines.setdefault(line, page)
+    assert len(lines) > 100
+    wrong = []
+    for line, page in lines.items():
+        words = [word for word in shlex.split(line, comments=True)[1:] if word != "--resume"]
+        said = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(said):
+                parsed(words)
+        except (SystemExit, Exception) as trouble:
+            wrong.append(f"{page.relative_to(ROOT)}: {line}: {trouble} {said.getvalue()}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_command_line_that_is_wrong_is_found_out(capsys):
+    text = "```\nregard bench [NAME…] [FLAGS]\n$ regard bench --quik  # why\nno\n```\nregard x\n"
+    assert list(command_lines(text)) == ["regard bench --quik  # why"]
+    with pytest.raises(SystemExit):
+        parsed(["bench", "--quik"])
+    assert parsed(["bench", "--quick"]).keywords["quick"]
+
+
+def test_the_page_of_commands_is_what_the_commands_say():
+    made = script("make_commands.py")
+    page = made.PAGE.read_text(encoding="utf-8")
+    assert page == made.page(), "python docs/make_commands.py writes it again"
+    for name in COMMANDS:
+        assert f"## `regard {name}`\n" in page
+
+
+@pytest.mark.parametrize("words", [*([name] for name in COMMANDS), *(["train", t] for t in TASKS)])
+def test_every_flag_on_the_page_of_commands_is_in_the_help(words, capsys):
+    made = script("make_commands.py")
+    page = made.PAGE.read_text(encoding="utf-8")
+    section = page.split(f"`regard {' '.join(words)}`\n", 1)[1].split("\n#", 1)[0]
+    flags = set(re.findall(r"^\| `(--[\w-]+)", section, re.MULTILINE))
+    asked = [*words, made.NAMED[words[0]]] if words[0] in made.NAMED and not words[1:] else words
+    with pytest.raises(SystemExit):
+        main([*asked, "--help"])
+    shown = capsys.readouterr().out
+    assert flags and [flag for flag in flags if flag not in shown] == []
+
+
+# What is listed is all there is
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("docs/data.md", (*EMBEDDED, *KNOWN, *CAPTIONED, *CORPORA, *PAIRS, *LABELLED)),
+        ("docs/model.md", MODELS),
+        ("docs/bench.md", BENCHES),
+        ("README.md", TASKS),
+    ],
+)
+def test_a_page_names_everything_that_there_is(page, names):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def test_the_list_of_pages_has_every_page():
+    text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = [path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"]
+    assert [name for name in pages if f"]({name})" not in text] == []
+
+
+def test_the_readme_lists_the_extras_and_the_citation_has_the_version():
+    facts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [x for x in facts["optional-dependencies"] if f"| `{x}` |" not in text] == []
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    for line in (f"version: {regard.__version__}", f"license: {facts['license']}"):
+        assert line in cited.splitlines()
+
+
+def test_a_mask_and_an_attention_are_a_file_and_a_line_as_contributors_are_told(monkeypatch):
+    (block,) = (b for b in blocks(CONTRIBUTING.read_text(encoding="utf-8")) if b.language)
+    exec(block.text, space := dict(vars(masks)))
+    monkeypatch.setitem(masks.MASKS, "every_other", space["EveryOther"])
+    made = Mask.parse("causal & every_other()")
+    assert str(made) == "causal & every_other()" and made.density(4) == 6 / 16
+
+    def mine(*args: Any, **options: Any) -> torch.Tensor:
+        return attend(*args, **options).read
+
+    known = {**named.ATTENTIONS, "mine": lambda expression, head_width, call: mine}
+    monkeypatch.setattr(named, "ATTENTIONS", known)
+    model = regard.GPT(regard.GPTConfig(width=8, heads=2, layers=1, words=9, attention="mine"))
+    assert model(torch.zeros(1, 3, dtype=torch.long)).shape == (1, 3, 9)
+
+
+# Messages: the page of what can fail quotes them, and each is provoked here
+
+
+def messages() -> list[str]:
+    """What faq.md says that regard says."""
+    text = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    said = [block.text.strip() for block in blocks(text) if not block.language]
+    return [words for words in said if words.startswith(("regard: ", "stopped; "))]
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with runs, one of which has only begun, photos with captions, texts with labels."""
+    place = tmp_path_factory.mktemp("workplace")
+    rows = ["image,caption"]
+    for number in range(12):
+        colour = ("red", "green")[number % 2]
+        path = place / "photos" / colour / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8 + number), colour).save(path)
+        rows.append(f"{colour}/{number}.png,a {colour} square")
+    (place / "photos" / "captions.csv").write_text("\n".join(rows), encoding="utf-8")
+    table = "text,label\n" + "".join(f"film {n},{n % 2}\n" for n in range(12))
+    (place / "own.csv").write_text(table, encoding="utf-8")
+    with contextlib.chdir(place):
+        regard.train("classify", epochs=1, quiet=True, report=False)
+        small = {"width": 16, "layers": 1, "heads": 2, "image": 8, "patch": 4}
+        regard.train("classify", data="photos", epochs=1, quiet=True, report=False, model=small)
+    RunFolder.at(place / "RUN").write_config(LanguageConfig(), task="language")
+    return place
+
+
+GO_ON = f"train classify --out {RUN} --resume"
+
+
+def typed(line: str) -> None:
+    main(line.split())
+
+
+def lacks(module: str, line: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """A command where a module cannot be imported."""
+
+    def provoke(patch: pytest.MonkeyPatch) -> None:
+        patch.setitem(sys.modules, module, None)
+        typed(line)
+
+    return provoke
+
+
+def without(package: str, line: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """A command where a package of weights is not there for the module that looks for it."""
+
+    def provoke(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(f"{package}.find_spec", lambda name: None)
+        typed(line)
+
+    return provoke
+
+
+def no_card(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(torch.cuda, "is_available", lambda: False)
+    typed("train classify --device cuda")
+
+
+def too_large(patch: pytest.MonkeyPatch) -> None:
+    print(f"regard: {does_not_fit(512, 256, torch.device('cuda'), 'images')}", file=sys.stderr)
+
+
+def memory_gone(patch: pytest.MonkeyPatch) -> None:
+    from regard.tasks import session
+
+    real, calls = session.estimate, []
+
+    def once_too_much(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 1:
+            raise torch.OutOfMemoryError("out of memory")
+        return real(*args, **options)
+
+    patch.setattr(session, "estimate", once_too_much)
+    typed("train classify --batch 512 --epochs 1")
+
+
+def interrupted(patch: pytest.MonkeyPatch) -> None:
+    def stop(*args: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    patch.setattr("regard.tasks.session.train", stop)
+    typed("train classify --epochs 1")
+
+
+def changed_data(patch: pytest.MonkeyPatch) -> None:
+    Image.new("RGB", (9, 9), "red").save("photos/red/more.png")
+    try:
+        typed("train classify --out runs/classify-photos-001 --resume --epochs 2")
+    finally:
+        Path("photos/red/more.png").unlink()
+
+
+def held(patch: pytest.MonkeyPatch) -> None:
+    with RunFolder(Path(RUN)).locked():
+        typed(f"{GO_ON} --epochs 2")
+
+
+# By a few words of the message: what provokes it, and whether it wants a folder without runs.
+PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
+    "mnist is not on": (lambda _: typed("train classify --data mnist"), False),
+    "sst2 is not on": (lambda _: typed("train sentiment --data sst2"), False),
+    "ImageNet weights": (
+        without("regard.model.efficientnet", "train caption --data photos --epochs 1"),
+        False,
+    ),
+    "MiniLM's weights": (
+        without("regard.model.minilm", "train sentiment --data own.csv --start minilm"),
+        False,
+    ),
+    "TensorBoard": (lacks("torch.utils.tensorboard", "train classify --tensorboard"), False),
+    "the studio needs": (lacks("uvicorn", "studio"), False),
+    "--device cuda": (no_card, False),
+    "does not fit": (too_large, False),
+    "memory ran out": (memory_gone, False),
+    "became nan": (lambda _: typed("train classify --train.optimiser.rate 1e20"), True),
+    "stopped;": (interrupted, True),
+    "was begun with": (lambda _: typed(f"{GO_ON} --model.width 32"), False),
+    "has changed since": (changed_data, False),
+    "is not empty": (lambda _: typed(f"train classify --out {RUN}"), False),
+    "another process": (held, False),
+}
+
+
+def test_every_message_on_the_page_is_provoked_once():
+    for message in messages():
+        assert sum(words in message for words in PROVOKED) == 1, message
+    assert len(messages()) == len(PROVOKED)
+
+
+@pytest.mark.parametrize("words", PROVOKED)
+def test_what_is_quoted_is_what_is_said(words, workplace, tmp_path, monkeypatch, capsys):
+    provoke, anew = PROVOKED[words]
+    monkeypatch.chdir(tmp_path if anew else workplace)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    monkeypatch.setattr("regard.data.catalogue.DEBIAN", tmp_path)
+    provoke(monkeypatch)
+    (message,) = (each for each in messages() if words in each)
+    pattern = ".*".join(map(re.escape, message.split("…")))
+    said = capsys.readouterr()
+    assert re.search(f"^{pattern}$", said.err + said.out, re.MULTILINE), said.err
 
 
 def test_a_page_that_is_wrong_is_found_out(tmp_path):

@@ -77,7 +77,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "regard.commands:look",
         ),
         "compare": Command(
-            "curves of several runs on one figure, and how much each knows by heart",
+            "curves of several runs on one figure, and how much each has memorised",
             examples("compare"),
             "regard.commands:compare",
         ),

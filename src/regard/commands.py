@@ -348,7 +348,7 @@ def compare(
     out: Path = Path("compare.png"),
     device: Device = "auto",
 ) -> None:
-    """Put the curves of several runs on one figure, and say how much each knows by heart.
+    """Put the curves of several runs on one figure, and say how much each has memorised.
 
     Args:
         runs: folders of runs.

@@ -25,7 +25,6 @@ Facts = dict[str, dict[str, Any]]
 
 OPTIONAL = {  # import name → name on the package index
     "transformers": "transformers",
-    "onnxruntime": "onnxruntime",
     "starlette": "starlette",
     "tensorboard": "tensorboard",
     "triton": "triton",
