@@ -298,7 +298,7 @@ CASES: dict[str, tuple[Callable[[Desk], list[str]], str]] = {
         "'sgd' for argument '--train.optimiser.kind'",
     ),
     "no such device": (no_cuda, f"--device cuda: torch {torch.__version__} sees no such device"),
-    "no TensorBoard": (without_tensorboard, "TensorBoard is not installed: pip install"),
+    "no TensorBoard": (without_tensorboard, "pip install '.[tensorboard]' -c constraints.txt"),
     # Where it is to go
     "out below a file": (
         lambda d: [*ON_DIGITS, "--out", str(d.run() / "config.toml" / "run")],

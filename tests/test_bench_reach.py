@@ -212,7 +212,7 @@ def test_a_library_that_is_missing_is_named_with_its_cure(monkeypatch, absent):
         return object()
 
     monkeypatch.setattr(reach_loops, "import_module", find)
-    with pytest.raises(UserError, match=rf"needs {absent}, .*pip install 'regard\[bench\]'"):
+    with pytest.raises(UserError, match=rf"needs {absent}, .*pip install '\.\[bench\]' -c"):
         bench("reach", device="cpu")
 
 

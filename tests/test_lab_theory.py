@@ -1,13 +1,14 @@
 """The lab as a page: every claim with its figures, links that lead somewhere, always the same."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from regard.lab import theory
-from regard.lab.claim import Claim
+from regard.lab.claim import SOURCES, Claim
 from regard.lab.claims import load_claim
 from regard.lab.command import Checked, checked
 from regard.lab.evidence import Evidence, at_least, at_most, shown
@@ -74,6 +75,21 @@ def test_the_summary_links_to_every_section_and_counts_the_verdicts(page):
     assert re.findall(r"^\| \[(.*?)\]\(#(.*?)\)", page, re.MULTILINE) == [(n, n) for n in NAMES]
     assert "3 statements: 1 hold, 1 corrected, 1 depend." in page
     assert "regard lab --docs docs" in page.split("\n## ")[0]
+
+
+def test_letters_of_documents_are_explained_before_the_table_that_uses_them(page, found):
+    before, _, _ = page.partition("\n| claim | where |")
+    explained = re.findall(r"^- \*\*([A-E])\*\*, (.+?): ", before, re.MULTILINE)
+    assert explained == [(letter, SOURCES[letter]) for letter in "BCE"]
+    assert set(theory.ABOUT) == set(SOURCES)
+    assert theory.sources([replaced(found[0], "A 2.1, B 1.1c, d")])[2:] == [
+        f"- **{letter}**, {SOURCES[letter]}: {theory.ABOUT[letter]}." for letter in "AB"
+    ]
+
+
+def replaced(each: Checked, source: str) -> Checked:
+    """The same claim, said to come from elsewhere."""
+    return each._replace(claim=replace(each.claim, source=source))
 
 
 def test_pictures_are_where_the_page_looks_for_them_and_small(page, folder):

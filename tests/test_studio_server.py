@@ -1060,6 +1060,15 @@ def test_a_root_that_cannot_be_a_folder_of_runs_is_refused(tmp_path: Path) -> No
     check_root(Path("runs-that-are-not-there-yet"))
 
 
+def test_a_studio_without_its_server_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    cure = r"needs uvicorn; in the folder of regard: pip install '\.\[studio\]' -c constraints.txt$"
+    with pytest.raises(UserError, match=cure):
+        studio(root=tmp_path, open_browser=False)
+
+
 def test_threads_of_what_is_loaded_sleep_and_nobody_inherits_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

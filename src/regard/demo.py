@@ -31,7 +31,7 @@ MASKS = {  # in words → the expression
     "the first keys": "sinks(3)",
     "the first, together": "prefix(8)",
     "the first, both ways": "everywhere(2)",
-    "drawn by lot": "random_keys(4, 25, 0)",
+    "drawn at random": "random_keys(4, 25, 0)",
     "near on a grid": "neighbourhood(1, (4, 6))",
     "same row or column": "axial((4, 6))",
     "same window of a grid": "windows(2, (4, 6), 0)",

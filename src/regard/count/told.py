@@ -94,7 +94,7 @@ def sums(counted: Counted) -> list[str]:
     lines = [
         f"parameters     {parameters:,} ({total(costs, 'weights'):,} weights, "
         f"{total(costs, 'biases'):,} biases)" + beside(parameters, real.parameters),
-        f"multiply-adds  {products:,} forward, {3 * products:,} with the way back"
+        f"multiply-adds  {products:,} forward, {3 * products:,} with the backward pass"
         + beside(products, summed(real.multiply_adds)),
     ]
     skipped, found = total(costs, "skipped"), summed(real.multiply_adds)
@@ -107,7 +107,7 @@ def sums(counted: Counted) -> list[str]:
             f"{compared(products + skipped, real.torch)}"
         )
     held = held_bytes(costs)
-    lines.append(f"activations    {in_bytes(held)} held for the way back{beside(held, real.held)}")
+    lines.append(f"activations    {in_bytes(held)} held for the backward pass{beside(held, real.held)}")
     lines.append(f"training       {in_bytes(NUMBER * training_peak(costs))} at the peak with AdamW")
     if counted.step is not None:
         kept, more = NUMBER * counted.cache, total(counted.step, "multiply_adds")

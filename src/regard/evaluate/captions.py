@@ -96,7 +96,7 @@ def assess(
     """Every figure there is: one hypothesis an image, any number of references, all as text.
 
     CIDEr-D takes the rarity of words from these references, and its interval takes that rarity
-    as given. `training` is what the model may have learnt by heart.
+    as given. `training` is what the model may have memorised.
     """
     said, known = _cut(hypotheses, references)
     n = len(said)

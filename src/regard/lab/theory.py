@@ -41,6 +41,14 @@ fails outside of it. Where a document leaves a question open, it is *answered*. 
 same check with its ground taken away: every control must fail, and so must what is checked outside
 of a condition.
 """
+ABOUT = {  # what each document asks for
+    "A": "self-attention by hand with all its shapes, beside convolutions, and a classifier "
+    "trained for 10, 30 and 50 epochs",
+    "B": "questions on β, heads, positions, attention as other layers, the Transformer and the ViT",
+    "C": "a small ViT in code, with its maps, residuals and accuracy",
+    "D": "a captioner in code, with the formulas of scaling, positions and heads",
+    "E": "problems that count, prove and differentiate, and ask what could be cheaper",
+}
 
 
 def write(found: Sequence[Checked], folder: Path) -> None:
@@ -60,6 +68,7 @@ def parts(found: Sequence[Checked]) -> Iterator[list[str]]:
     """The page in blocks, each of which is followed by an empty line."""
     yield OPENING.splitlines()
     yield [counts(found)]
+    yield sources(found)
     yield summary(found)
     for letter, document in SOURCES.items():
         of_document = [each for each in found if each.claim.source.startswith(letter)]
@@ -76,6 +85,17 @@ def counts(found: Sequence[Checked]) -> str:
     wrong = [link(each.claim) for each in found if not each.agrees]
     told = f" Not as stated: {', '.join(wrong)}." if wrong else ""
     return f"{len(found)} {'statement' if len(found) == 1 else 'statements'}: {said}.{told}"
+
+
+def sources(found: Sequence[Checked]) -> list[str]:
+    """What the letters of the next table stand for."""
+    named = " ".join(each.claim.source for each in found)
+    letters = [letter for letter in SOURCES if re.search(rf"\b{letter}\b", named)]
+    return [
+        "*Where* is a letter for the document, and the number of the question in it if it has one:",
+        "",
+        *(f"- **{letter}**, {SOURCES[letter]}: {ABOUT[letter]}." for letter in letters),
+    ]
 
 
 def summary(found: Sequence[Checked]) -> list[str]:

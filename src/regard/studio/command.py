@@ -40,7 +40,10 @@ def studio(
     except ModuleNotFoundError as missing:
         if missing.name not in ("starlette", "uvicorn", "anyio"):
             raise
-        raise UserError(f"the studio needs {missing.name}: pip install 'regard[studio]'") from None
+        raise UserError(
+            f"the studio needs {missing.name}; in the folder of regard: "
+            "pip install '.[studio]' -c constraints.txt"
+        ) from None
     from regard.studio.safety import is_loopback
 
     check_root(root)

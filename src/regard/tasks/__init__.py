@@ -79,7 +79,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
             "regard.tasks.caption.demo:demo",
         ),
         "language": Entry(
-            "foretell a text and go on with it: Python's own prose, Shakespeare, a file of yours",
+            "predict a text and go on with it: Python's own prose, Shakespeare, a file of yours",
             {
                 "train": (
                     "regard train language",

@@ -1,4 +1,4 @@
-"""Several runs side by side: their curves on one figure, and what each knows by heart."""
+"""Several runs side by side: their curves on one figure, and how much each has memorised."""
 
 from __future__ import annotations
 

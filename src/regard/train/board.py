@@ -38,5 +38,8 @@ def writer_class() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise UserError("TensorBoard is not installed: pip install 'regard[tensorboard]'") from None
+        raise UserError(
+            "TensorBoard is not installed; in the folder of regard: "
+            "pip install '.[tensorboard]' -c constraints.txt"
+        ) from None
     return SummaryWriter

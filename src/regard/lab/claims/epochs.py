@@ -116,7 +116,7 @@ def measure(budgets: tuple[int, ...] = (10, 30, 50)) -> Evidence:
             ),
         ),
         controls=(
-            # A curve that has not settled yet, and a model that knows nothing by heart yet.
+            # A curve that has not settled yet, and a model that has memorised nothing yet.
             at_most(
                 f"epochs 1 to {EARLY}: accuracy won on unseen images, in standard errors",
                 won(1, EARLY),

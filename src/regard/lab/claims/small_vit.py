@@ -88,6 +88,9 @@ def measure(width: int = 64, layers: int = 5) -> Evidence:
             "45,000 images to train on, 5,000 to choose an epoch by, 10,000 to test.",
             "Bare is as published: 50 epochs, Adam at 1e-3, images as they are. Well is 50 epochs "
             "too, with Muon, crops, flips and CutMix.",
+            "docs/results.md has earlier runs of these commands. Two runs of one command differ, "
+            "here by up to a point: the code was at another commit, and a GPU does not add in the "
+            "same order twice. Of one seed, read no more than that into a figure.",
             *(provenance(row) for row in found["rows"]),
         ),
     )
@@ -190,8 +193,8 @@ CLAIM = Claim(
     "50 epochs at a learning rate of $10^{-3}$.",
     verdict="depends",
     truth="Two layouts have exactly so many parameters. Trained as written, on CIFAR-10 without "
-    "augmentation, they stay below 71.51% while they learn most of their training images by "
-    "heart; trained well for as long, one of them goes far beyond it.",
+    "augmentation, they stay below 71.51% while they memorise most of their training images; "
+    "trained well for as long, one of them goes far beyond it.",
     measure=measure,
     plot=plot,
     ask=ask,

@@ -50,7 +50,7 @@ def measure(config: ClassifyConfig, data: ClassifyData, device: torch.device) ->
     """Accuracy and loss on validation, and on as many training images, both as they are.
 
     Training images are measured without augmentation and with the same weights, so that the
-    distance between the two is what the model knows by heart and nothing else.
+    distance between the two is what the model has memorised and nothing else.
     """
     splits = {"validation": data.images.validation, "train": training_sample(data)}
     asked = {name: scorer(split, data.facts, device) for name, split in splits.items()}

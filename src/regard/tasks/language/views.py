@@ -46,7 +46,7 @@ def views(trained: Speaker, data: LanguageData, split: str, judged: Judgement) -
         {
             "view": "figures",
             "title": f"On {split}",
-            "words": f"{figures.tokens:,} tokens, each foretold from at least "
+            "words": f"{figures.tokens:,} tokens, each predicted from at least "
             f"{judged.length - judged.stride} before it, but for the first window: windows of "
             f"{judged.length}, a new one every {judged.stride}. 95% intervals over blocks.",
             "data": {
