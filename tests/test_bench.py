@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from regard.bench import attention, bench, watch
+from regard.bench.attention_figure import draw
 from regard.bench.measure import interleave
 from regard.cli import main
 from regard.errors import UserError
 from regard.model import ViTConfig
+from test_figures import assert_legible
 
 CPU = torch.device("cpu")
 
@@ -30,6 +32,25 @@ def test_the_attention_benchmark_prints_ratios_and_keeps_its_figures(tmp_path, m
             low, high = row["quartiles"][way]["fused"]
             assert low <= row[way]["fused"] <= high
     assert (tmp_path / "bench-attention-cpu.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("largest", [64, 4096])
+def test_the_figure_of_attention_names_every_line_in_every_panel(tmp_path, largest):
+    times = {"fused": 1e-3, "torch": 1.001e-3, "plain": 9e-3}  # which nearly hide one another
+    rows = [
+        {"pattern": case.pattern, "m": case.m, "both": {k: v * case.m for k, v in times.items()}}
+        for case in attention.cases([32, largest])
+    ]
+    for row in rows:
+        if row["m"] == 4096:  # for memory
+            del row["both"]["plain"]
+    about = {"device": "a CPU", "dtype": "float32", "torch": "2.13.0+cpu"}
+    facts = {**about, "batch": 1, "heads": 4, "head_width": 64, "rows": rows}
+    page = draw(facts, tmp_path / "a.png")
+    assert_legible(page)
+    for axes in page.axes:
+        assert {text.get_text() for text in axes.texts} == {"fused", "torch", "plain"}
+    assert len({(axes.get_xlim(), axes.get_ylim()) for axes in page.axes}) == 1
 
 
 def test_the_watch_benchmark_runs(tmp_path, monkeypatch, capsys):

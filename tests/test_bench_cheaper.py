@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from matplotlib.colors import to_hex
 from PIL import Image
 from torch.utils.checkpoint import checkpoint
 
@@ -20,10 +21,11 @@ from regard.bench.cheaper import (
     once,
     summary,
 )
-from regard.bench.cheaper_figure import apart, draw, round_numbers, short
+from regard.bench.cheaper_figure import draw, round_numbers, short
 from regard.bench.contenders import CAUSAL, FULL, Contender, contenders, grid, masked
 from regard.bench.growth import beaten, crossover, foretold, per_head, slope
 from regard.bench.live_bytes import LiveBytes
+from regard.look.figures import MUTED
 from test_figures import assert_legible, boxes_of_words
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -257,14 +259,6 @@ def test_the_check_takes_the_largest_size_that_its_twin_affords():
     assert checked_at([2048, 4096], 1024) == 2048
 
 
-def test_labels_keep_their_order_and_their_distance():
-    places = apart([0.5, 0.51, 0.0, 0.52, 1.0], 0.1)
-    assert places == pytest.approx([0.41, 0.51, 0.0, 0.61, 1.0])
-    assert apart([], 0.1) == [] and apart([0.3], 0.1) == [0.3]
-    crowd = apart([0.5] * 9, 0.05)
-    assert crowd == pytest.approx([0.3 + 0.05 * at for at in range(9)])
-
-
 def test_an_axis_has_round_numbers_enough():
     assert round_numbers(0.5, 2000.0) == pytest.approx([1, 10, 100, 1000])
     assert round_numbers(3.0, 60.0) == pytest.approx([5, 10, 20, 50])
@@ -303,6 +297,30 @@ def test_a_crowded_figure_of_a_gpu_keeps_its_names_apart(tmp_path):
     assert any("Hollow: forward alone." in text and "fewer heads" in text for text in words)
     names = [text for text in words if text.startswith("linear causal")]
     assert len(names) == 2 and "$n^{1." in names[0]
-    for axes in page.axes:
-        hollow = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
-        assert len(hollow) == sum(one.upto >= 1 << 20 for one in everyone.values())
+    # A row a family and a column a measure, full attention in every one.
+    assert len(page.axes) == 8 and sum(text.startswith("full ") for text in words) == 8
+    hollow = [
+        line for axes in page.axes for line in axes.lines if line.get_markerfacecolor() == "white"
+    ]
+    asked = [one for one in everyone.values() if one.upto >= 1 << 20]
+    dense = sum(one.family == "dense" for one in asked)
+    assert len(hollow) == 2 * (len(asked) - dense) + 8 * dense
+    for column in (page.axes[:4], page.axes[4:]):
+        assert len({(axes.get_xlim(), axes.get_ylim()) for axes in column}) == 1
+        for axes in column:  # every name in the colour of a line, and none twice
+            colours = [
+                to_hex(line.get_color()) for line in axes.lines if line.get_marker() != "None"
+            ]
+            told = [to_hex(text.get_color()) for text in axes.texts]
+            assert set(told) - {MUTED} <= set(colours)
+            assert len(set(told) - {MUTED}) == len(axes.texts) - 2
+
+
+def test_a_family_that_nobody_is_of_has_no_panels(tmp_path):
+    everyone = {name: METHODS[name] for name in (FULL, CAUSAL, "window")}
+    rows = [row(name, n, 1e-6 * n, 4, 1, 900.0 * n) for name in everyone for n in (256, 512)]
+    about = {"batch": 1, "heads": 4, "head_width": 64, "dtype": "float32", "torch": "2.13.0+cpu"}
+    facts = {"summary": summary(rows, everyone), "rows": rows, "device": "a CPU", **about}
+    page = draw(facts, tmp_path / "few.png")
+    assert_legible(page)
+    assert [axes.get_title("left") for axes in page.axes] == ["Windows on a text", ""]

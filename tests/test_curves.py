@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
 from regard.look.curves import COLOURS, Gap, best_epoch, curves_figure, fitting, gap
-from regard.look.figures import drawing, inches
+from regard.look.figures import GREY, HUES, INK, MUTED, drawing, inches
 from test_figures import assert_legible, boxes_of_words
 
 NAN = math.nan
@@ -52,7 +52,7 @@ def test_every_number_is_drawn_where_it_belongs():
     accuracy, loss = map(drawn, figure.axes)
     np.testing.assert_allclose(accuracy["-"], [([1, 2, 3, 4], [25, 50, 62.5, 55])])
     np.testing.assert_allclose(accuracy["--"], [([1, 2, 3, 4], [30, 60, 80, 95])])
-    assert accuracy["o"] == [([3], [62.5])] and accuracy["D"] == [([4], [75])]
+    assert accuracy["o"] == [([3], [62.5])] and accuracy["D"] == [([3], [75])]
     np.testing.assert_allclose(loss["-"][0][1], [1.75, 1.5, 1.375, 1.45])
     np.testing.assert_allclose(loss["--"][0][1], [0.7, 0.4, 0.2, 0.05])
     # The epoch that was kept is the most accurate, also where the loss is shown.
@@ -63,11 +63,11 @@ def test_the_legend_names_what_there_is_and_no_more():
     figure = curves_figure({"a": LEARNED}, [], title="T")
     words = [text for text, _ in boxes_of_words(figure)]
     assert {"a", "validation", "train", "best validation accuracy"} <= set(words)
-    assert "test" not in words
+    assert "test, with the weights kept" not in words
     only = [{"epoch": 1, "validation.bleu": 20.0}, {"epoch": 2, "validation.bleu": 25.0}]
     figure = curves_figure({"b": only}, [], title="T", marks={"b": {"bleu": 24.0}})
     words = [text for text, _ in boxes_of_words(figure)]
-    assert {"b", "validation", "best validation bleu", "test"} <= set(words)
+    assert {"b", "validation", "best validation bleu", "test, with the weights kept"} <= set(words)
     assert "train" not in words and titles(figure) == ["bleu"]
     assert drawn(figure.axes[0])["-"] == [([1, 2], [20, 25])]  # only accuracies are percentages
 
@@ -80,7 +80,32 @@ def test_each_run_has_its_own_colour_and_words_stay_apart(count):
     assert_legible(figure)
     for axes in figure.axes:
         colours = [to_hex(line.get_color()) for line in axes.lines if line.get_marker() == "D"]
-        assert colours == list(COLOURS[:count])
+        assert sorted(colours) == sorted(COLOURS[:count])
+
+
+def test_a_test_is_drawn_at_the_epoch_whose_weights_were_kept():
+    said = [{**line, "best": line["epoch"] in (1, 2)} for line in LEARNED]  # the last that says so
+    for run, kept in {2: said, 3: LEARNED, 4: [{"epoch": 4, "train.accuracy": 0.5}]}.items():
+        figure = curves_figure({"a": kept}, [], title="T", marks={"a": {"accuracy": 0.75}})
+        assert drawn(figure.axes[0])["D"] == [([run], [75])]
+
+
+def test_runs_that_share_their_first_epochs_are_all_in_sight():
+    runs = {"long": LEARNED, "short": LEARNED[:3], "other": lines((0.1, 0.1), (0.2, 0.2))}
+    marks = {name: {"accuracy": 0.6} for name in runs}
+    axes = curves_figure(runs, [], title="T", marks=marks).axes[0]
+    solid = [line for line in axes.lines if line.get_linestyle() == "-" and line.get_lw() >= 1.6]
+    long, short, other = (
+        [line for line in solid if to_hex(line.get_color()) == colour] for colour in COLOURS[:3]
+    )
+    below, line = long  # the part that the short run hides, wider, and all of it
+    np.testing.assert_allclose(below.get_ydata(), [25, 50, 62.5, NAN])
+    assert below.get_lw() > line.get_lw() == short[0].get_lw()
+    assert len(short) == len(other) == 1  # nothing lies on these
+    order = axes.lines.index
+    assert order(below) < order(line) < order(short[0])
+    sizes = [line.get_markersize() for line in axes.lines if line.get_marker() == "D"]
+    assert sizes[0] > sizes[1] == sizes[2]
 
 
 def test_more_runs_than_colours_are_refused():
@@ -104,10 +129,19 @@ SIGHTS = {
 
 
 @pytest.mark.parametrize("sight", SIGHTS.values(), ids=SIGHTS.keys())
-def test_colours_can_be_told_apart_by_every_kind_of_sight(sight):
-    seen = [np.asarray(sight) @ linear(to_rgb(colour)) for colour in COLOURS]
+@pytest.mark.parametrize(
+    ("colours", "least"), [(COLOURS, 15), ((*HUES, INK, GREY), 20)], ids=["curves", "named lines"]
+)
+def test_colours_can_be_told_apart_by_every_kind_of_sight(colours, least, sight):
+    seen = [np.asarray(sight) @ linear(to_rgb(colour)) for colour in colours]
     apart = [np.linalg.norm(lab(a) - lab(b)) for a, b in combinations(seen, 2)]
-    assert min(apart) > 15  # 2 is just noticeable
+    assert min(apart) > least  # 2 is just noticeable
+
+
+@pytest.mark.parametrize("colour", [*HUES, INK, MUTED])
+def test_colours_of_words_are_dark_enough_to_read(colour):
+    light = linear(to_rgb(colour)) @ [0.2126, 0.7152, 0.0722]
+    assert 1.05 / (light + 0.05) > 4.5  # what WCAG asks for
 
 
 def linear(colour):

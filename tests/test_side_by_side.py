@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from matplotlib.text import Text
 from rich.console import Console
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -21,6 +20,7 @@ from regard.model.vit import ViT
 from regard.tasks.comparison_figure import Told, draw
 from regard.tasks.processes import in_processes, written
 from regard.tasks.side_by_side import in_turns, summarised, table
+from test_figures import boxes_of_words
 
 TOLD = Told(
     title="Cheaper",
@@ -218,8 +218,9 @@ def test_names_do_not_cover_one_another(tmp_path: Path) -> None:
     rows = [row(f"choice {at}", 0, 0.8 + at / 1e3, 3_000_000 + at) for at in range(5)]
     rows.append(row("far", 0, 0.5, 9_000_000))
     lines = summarised(rows, {}, [row["choice"] for row in rows])
-    (axes,) = draw(lines, TOLD, tmp_path / "a.png").axes
-    boxes = [Text.get_window_extent(label) for label in axes.texts]  # without leaders
+    figure = draw(lines, TOLD, tmp_path / "a.png")
+    boxes = [box for words, box in boxes_of_words(figure) if words in {r["choice"] for r in rows}]
+    assert len(boxes) == len(rows)
     for at, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[:at])
 

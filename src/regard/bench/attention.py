@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from regard.attention import Mask, attend, attend_fused, causal, explain, window
+from regard.bench.attention_figure import draw
 from regard.bench.measure import Timing, interleave, matmul_peak
 from regard.machine import machine
 
@@ -251,27 +252,3 @@ def growth(rows: list[dict[str, Any]]) -> dict[str, float]:
             (n1, t1), (n2, t2) = seen[-2:]
             slopes[pattern] = math.log(t2 / t1) / math.log(n2 / n1)
     return slopes
-
-
-def draw(facts: dict[str, Any], path: Path) -> None:
-    """Milliseconds against n on logarithmic axes, one panel a pattern."""
-    from matplotlib.figure import Figure
-
-    patterns = list(dict.fromkeys(row["pattern"] for row in facts["rows"]))
-    figure = Figure(figsize=(3.1 * len(patterns), 3.4), layout="constrained")
-    axes = figure.subplots(1, len(patterns), sharey=True, squeeze=False)[0]
-    looks = {"plain": ("#999999", "s"), "torch": ("#E69F00", "^"), "fused": ("#0072B2", "o")}
-    for axis, pattern in zip(axes, patterns, strict=True):
-        rows = [row for row in facts["rows"] if row["pattern"] == pattern]
-        for name, (colour, marker) in looks.items():
-            seen = [(row["m"], row["both"][name] * 1e3) for row in rows if name in row["both"]]
-            axis.plot(*zip(*seen, strict=True), color=colour, marker=marker, label=name)
-        axis.set(xscale="log", yscale="log", title=pattern, xlabel="tokens")
-        axis.set_xticks([row["m"] for row in rows], [str(row["m"]) for row in rows])
-        axis.minorticks_off()
-        axis.title.set_fontsize(10)
-        axis.grid(alpha=0.25)
-    axes[0].set_ylabel("ms, forward + backward")
-    axes[0].legend(frameon=False)
-    figure.suptitle(f"{facts['device']}, {facts['dtype']}, torch {facts['torch']}", fontsize=9)
-    figure.savefig(path, dpi=150)

@@ -1,9 +1,10 @@
-"""Time and memory against n on logarithmic axes, each line named at its end."""
+"""Time and memory against n: a row of panels a family, beside what reads everything."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import cycle, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,17 +14,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Hues that differ in lightness too, one for a family; within it, markers and dashes tell apart.
+DENSE = "dense"  # the family that the others are measured by, grey in every panel
 FAMILIES = {
-    "dense": "#1b1f24",
-    "window": "#0072b2",
-    "grid": "#00805c",
-    "pattern": "#b35c00",
-    "linear": "#c2185b",
-    "channels": "#6a4fb3",
+    "Windows on a text": ("window",),
+    "On a grid, as of an image": ("grid",),
+    "Published patterns": ("pattern",),
+    "Linear attention, and attention of channels": ("linear", "channels"),
 }
-LOOKS = (("-", "o"), ((0, (5, 2)), "s"), ((0, (2, 1.5)), "^"), ("-.", "D"))
-LABEL = 8  # points, the size of a label's letters
+LOOKS = (("-", "o"), ((0, (5, 2)), "s"), ((0, (2, 1.5)), "^"), ("-.", "D"), ("-", "v"))
+LEFT, BETWEEN, RIGHT = 0.62, 0.62, 0.12  # inches
+TOP, ABOVE, TALL, BELOW = 1.2, 0.34, 1.6, 0.12  # of the page, then of a row
+SHARE = 0.53  # of a panel's width that its lines take; the rest is for their names
 
 
 class Panel(NamedTuple):
@@ -38,6 +39,18 @@ class Panel(NamedTuple):
         found = per_head(rows, way) if self.what is None else per_head(rows, self.what, way)
         return [(n, value * heads * self.unit) for n, value in found]
 
+    def lines(self, rows: Iterable[Mapping[str, Any]], heads: int) -> tuple[Points, Points]:
+        """Of a contender's rows, those with backward, and from the last of them on forward alone.
+
+        The latter is empty where nothing was measured forward alone.
+        """
+        own = list(rows)
+        both = self.points(own, "both", heads)
+        if all("both" in row for row in own):
+            return both, []
+        last = both[-1][0] if both else 0
+        return both, [point for point in self.points(own, "forward", heads) if point[0] >= last]
+
 
 PANELS = (
     Panel("ms, forward + backward", None, 1e3, "slope"),
@@ -46,137 +59,111 @@ PANELS = (
 
 
 def draw(facts: Mapping[str, Any], path: Path) -> Figure:
-    """Time and memory against n on logarithmic axes, each line named at its end."""
+    """Time and memory against n on logarithmic axes, each line named; the scales are the same."""
     import matplotlib
-    from matplotlib.figure import Figure
 
-    from regard.look.figures import INK, MUTED, STYLE, WIDTH
+    from regard.look.figures import INK, STYLE, WIDTH, Page
 
-    rows, heads, high = facts["rows"], facts["batch"] * facts["heads"], 4.9
-    about = (
+    told, wide, down = facts["summary"], (WIDTH - LEFT - BETWEEN - RIGHT) / 2, ABOVE + TALL + BELOW
+    families = {
+        words: [name for name, one in told.items() if one["family"] in kinds]
+        for words, kinds in FAMILIES.items()
+    }
+    shown = {words: names for words, names in families.items() if names}
+    with matplotlib.rc_context(STYLE):
+        page = Page(TOP + len(shown) * down + 0.4)
+        page.title(0.22, "What attention costs")
+        page.words(0.22, 0.52, about(facts), fontsize=8)
+        for column, panel in enumerate(PANELS):
+            x = LEFT + column * (wide + BETWEEN)
+            page.words(x, TOP, panel.words, va="bottom", color=INK, fontsize=9)
+            drawn = lines_of(facts, panel)
+            for row, (words, names) in enumerate(shown.items()):
+                axes = page.axes(x, TOP + row * down + ABOVE, wide, TALL)
+                set_scale(axes, drawn.values(), last=row == len(shown) - 1)
+                draw_panel(axes, {name: drawn[name] for name in drawn if name in names}, drawn)
+                if column == 0:
+                    axes.set_title(words, loc="left", fontsize=9, weight="bold", pad=5)
+        return page.saved(path)
+
+
+def about(facts: Mapping[str, Any]) -> str:
+    """What was measured, and how to read it."""
+    rows, heads = facts["rows"], facts["batch"] * facts["heads"]
+    words = (
         f"{facts['device']}, {facts['dtype']}, batch {facts['batch']}, {facts['heads']} heads of "
-        f"{facts['head_width']}, torch {facts['torch']}. Beside a name: how it grows."
+        f"{facts['head_width']}, torch {facts['torch']}. Beside a name: how it grows.\n"
+        "Grey, in every panel: what reads everything."
     )
     if any("both" not in row for row in rows):
-        about += " Hollow: forward alone."
+        words += " Hollow: forward alone."
     if any(row["batch"] * row["heads"] < heads for row in rows):
-        about += f"\nThe longest texts had fewer heads, and are scaled to these {heads}."
-    with matplotlib.rc_context({**STYLE, "axes.labelcolor": INK}):
-        page = Figure((WIDTH * 1.3, high))
-        page.text(0.012, 0.965, "What attention costs", fontsize=13, weight="bold", va="top")
-        page.text(0.012, 0.9, about, color=MUTED, fontsize=8, va="top", linespacing=1.4)
-        for at, panel in enumerate(PANELS):
-            axes = page.add_axes((0.05 + 0.508 * at, 0.105, 0.265, 0.66))
-            draw_panel(axes, panel, facts["summary"], rows, heads, high * 0.66)
-            axes.set_title(panel.words, loc="left", fontsize=9, color=INK, pad=7)
-        page.savefig(path, dpi=160)
-    return page
+        words += f" The longest had fewer heads; scaled to {heads}."
+    return words
 
 
-def draw_panel(
-    axes: Axes,
-    panel: Panel,
-    told: Mapping[str, Mapping[str, Any]],
-    rows: Sequence[Mapping[str, Any]],
-    heads: int,
-    high: float,
-) -> None:
-    """One line a contender; sizes of which it was only asked forward are hollow marks."""
-    ends, seen = [], dict.fromkeys(FAMILIES, 0)
-    for name, facts in told.items():
-        colour = FAMILIES[facts["family"]]
-        dashes, marker = LOOKS[seen[facts["family"]] % len(LOOKS)]
-        seen[facts["family"]] += 1
-        own = [row for row in rows if row["name"] == name]
-        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 3.4}
-        points = panel.points(own, "both", heads)
-        alone = panel.points([row for row in own if "both" not in row], "forward", heads)
-        if points:
-            axes.plot(*zip(*points, strict=True), linestyle=dashes, linewidth=1.3, **look)
-            ends.append(End(*points[-1], name, facts[panel.exponent], colour))
-        if alone:
-            look |= {"linestyle": "none", "markerfacecolor": "white"}
-            axes.plot(*zip(*alone, strict=True), **look)
-    axes.set(xscale="log", yscale="log", xlabel="tokens, n")
-    sizes = sorted({row["n"] for row in rows})
-    axes.set_xticks(sizes, [short(n) for n in sizes])
-    marks = round_numbers(*axes.get_ylim())
+class Lines(NamedTuple):
+    """What is drawn of a contender."""
+
+    words: str
+    both: Points
+    alone: Points
+    dense: bool
+
+
+def lines_of(facts: Mapping[str, Any], panel: Panel) -> dict[str, Lines]:
+    """Of every contender, by its name."""
+    heads, found = facts["batch"] * facts["heads"], {}
+    for name, told in facts["summary"].items():
+        own = [row for row in facts["rows"] if row["name"] == name]
+        words = name + grows(told[panel.exponent])
+        found[name] = Lines(words, *panel.lines(own, heads), told["family"] == DENSE)
+    return found
+
+
+def set_scale(axes: Axes, everyone: Iterable[Lines], *, last: bool) -> None:
+    """Axes with room for names on the right; the sizes are told below the last panel alone."""
+    from regard.look.figures import quiet
+
+    points = [point for lines in everyone for point in (*lines.both, *lines.alone)]
+    sizes = sorted({n for n, _ in points})
+    low, high = min(y for _, y in points) / 1.6, 1.6 * max(y for _, y in points)
+    across = math.log(sizes[-1] / sizes[0]) / SHARE or 1.0
+    right = sizes[0] * math.exp(0.97 * across)
+    axes.set(xscale="log", yscale="log", ylim=(low, high))
+    axes.set_xlim(sizes[0] * math.exp(-0.03 * across), right)
+    axes.set_xticks(sizes, [short(n) for n in sizes] if last else [])
+    marks = round_numbers(low, high)
     axes.set_yticks(marks, [f"{mark:,.10g}" for mark in marks])
     axes.minorticks_off()
-    axes.tick_params(color="#c3ccd6", labelsize=8)
-    axes.grid(color="#e9edf2", linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    name_ends(axes, ends, high)
+    quiet(axes)
+    if last:
+        axes.set_xlabel("tokens, n", x=SHARE / 2)
 
 
-class End(NamedTuple):
-    """Where a line ends, and what is written beside that."""
+def draw_panel(axes: Axes, family: Mapping[str, Lines], everyone: Mapping[str, Lines]) -> None:
+    """One line a contender; where only forward was asked of it, hollow marks joined by dots."""
+    from regard.look.figures import GREY, HUES, MUTED
+    from regard.look.names import Named, name_ends
 
-    n: int
-    y: float
-    name: str
-    exponent: float | None
-    colour: str
-
-
-def name_ends(axes: Axes, ends: Sequence[End], high: float) -> None:
-    """Names to the right of the axes, each as near to the end of its line as its neighbours let.
-
-    `high` is the height of the axes in inches.
-    """
-    low, top = (math.log(y) for y in axes.get_ylim())
-    right = axes.get_xlim()[1]
-    wanted = [(math.log(end.y) - low) / (top - low) for end in ends]
-    places = apart(wanted, LABEL * 1.32 / 72 / high)
-    for (n, y, name, exponent, colour), place in zip(ends, places, strict=True):
-        grows = "" if exponent is None else f"  $n^{{{exponent:.2f}}}$"
-        axes.text(
-            1.09,
-            place,
-            name + grows,
-            transform=axes.transAxes,
-            parse_math=True,
-            color=colour,
-            fontsize=LABEL,
-            va="center",
-        )
-        line = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "alpha": 0.55, "shrinkB": 3}
-        axes.annotate(
-            "",
-            (n, y),
-            (1.08, place),
-            textcoords="axes fraction",
-            annotation_clip=False,
-            arrowprops={**line, "shrinkA": 0},
-        )
-    axes.set_xlim(right=right)
+    dense = [lines for lines in everyone.values() if lines.dense]
+    drawn = list(zip(dense, repeat(GREY), cycle(LOOKS), strict=False))
+    drawn += zip(family.values(), cycle(HUES), cycle(LOOKS), strict=False)
+    ends = []
+    for (words, both, alone, _), colour, (dashes, marker) in drawn:
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 3.4}
+        if both:
+            axes.plot(*zip(*both, strict=True), linestyle=dashes, linewidth=1.3, **look)
+        if alone:
+            look |= {"linestyle": (0, (1, 1.5)), "linewidth": 0.9, "markerfacecolor": "white"}
+            axes.plot(*zip(*alone, strict=True), **look)
+        if both or alone:
+            ends.append(Named(*(alone or both)[-1], words, MUTED if colour == GREY else colour))
+    name_ends(axes, ends, parse_math=True, fontsize=7.5)
 
 
-def apart(wanted: Sequence[float], gap: float) -> list[float]:
-    """Places as near as can be to those wanted, in their order and `gap` from one another.
-
-    Those that would touch are moved together, about the middle of what they want.
-    """
-    order = sorted(range(len(wanted)), key=lambda at: wanted[at])
-    groups: list[list[int]] = []
-    for at in order:
-        groups.append([at])
-        while len(groups) > 1 and _first(groups[-1], wanted, gap) < gap * len(groups[-2]) + _first(
-            groups[-2], wanted, gap
-        ):
-            last = groups.pop()
-            groups[-1] += last
-    places = [0.0] * len(wanted)
-    for group in groups:
-        for step, at in enumerate(group):
-            places[at] = _first(group, wanted, gap) + step * gap
-    return places
-
-
-def _first(group: Sequence[int], wanted: Sequence[float], gap: float) -> float:
-    """Where the lowest of a group is put."""
-    return sum(wanted[at] - step * gap for step, at in enumerate(group)) / len(group)
+def grows(exponent: float | None) -> str:
+    return "" if exponent is None else f"  $n^{{{exponent:.2f}}}$"
 
 
 def round_numbers(low: float, high: float) -> list[float]:

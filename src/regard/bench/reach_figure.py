@@ -12,12 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Hues that differ in lightness too, and dashes beside them: by the order of the contenders.
-LOOKS: tuple[tuple[str, Any], ...] = (
-    ("#0072b2", "-"),
-    ("#b35c00", (0, (5, 2))),
-    ("#6a4fb3", (0, (2, 1.5))),
-)
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (2, 1.5)))  # by the order of the contenders
 
 
 def draw(facts: Mapping[str, Any], path: Path) -> Figure:
@@ -52,9 +47,9 @@ def draw_panel(axes: Axes, row: Mapping[str, Any]) -> None:
     """The courses of one subject. Time is on a logarithmic axis, for some take ten times longer."""
     from matplotlib.ticker import PercentFormatter
 
-    from regard.look.figures import MUTED
+    from regard.look.figures import HUES, MUTED, quiet
 
-    for (who, runs), (colour, dashes) in zip(row["runs"].items(), LOOKS, strict=True):
+    for (who, runs), colour, dashes in zip(row["runs"].items(), HUES[:3], DASHES, strict=True):
         for at, run in enumerate(runs):
             seconds = [point[0] for point in run["points"]]
             right = [point[2] for point in run["points"]]
@@ -71,7 +66,4 @@ def draw_panel(axes: Axes, row: Mapping[str, Any]) -> None:
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_title(f"{row['goal']:.0%} on {row['recipe']}", loc="left", fontsize=9, pad=6)
-    axes.tick_params(color="#c3ccd6", labelsize=8)
-    axes.grid(color="#e9edf2", linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    quiet(axes)

@@ -107,7 +107,8 @@ def sums(counted: Counted) -> list[str]:
             f"{compared(products + skipped, real.torch)}"
         )
     held = held_bytes(costs)
-    lines.append(f"activations    {in_bytes(held)} held for the backward pass{beside(held, real.held)}")
+    known = beside(held, real.held)
+    lines.append(f"activations    {in_bytes(held)} held for the backward pass{known}")
     lines.append(f"training       {in_bytes(NUMBER * training_peak(costs))} at the peak with AdamW")
     if counted.step is not None:
         kept, more = NUMBER * counted.cache, total(counted.step, "multiply_adds")

@@ -18,13 +18,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from regard.look.figures import INK, MUTED, UNREAD, WIDTH, Page, drawing, inches
+from regard.look.figures import INK, MUTED, WIDTH, Page, drawing, inches, quiet
 
 # Told apart by every kind of colour vision (the nearest two differ by 17 in CIELAB), on white.
 COLOURS = ("#1f5fa8", "#d55e00", "#009e73", "#cc79a7", "#1b1f24", "#e69f00", "#aa3377", "#7a3b00")
@@ -35,6 +36,7 @@ TEST: dict[str, Any] = {
     **{"marker": "D", "markersize": 6.0, "zorder": 5},
     **{"markerfacecolor": "white", "markeredgewidth": 1.5},
 }
+WIDER = 2.0  # points that a line grows by for each run that lies on it
 SMALLER_IS_BETTER = ("loss", "error", "perplexity")
 
 LEFT, RIGHT, BETWEEN = 0.62, 0.22, 0.62  # inches
@@ -78,8 +80,9 @@ def curves_figure(
     """Every quantity of up to 8 runs over their epochs, saved as PNG, SVG or PDF by suffix.
 
     Validation is a solid line, training a dashed and lighter one. A dot marks the epoch with the
-    best validation, the one whose weights are kept; `marks` are final figures by run and
-    quantity, `{"10 epochs": {"accuracy": 0.83}}`, as diamonds at the run's last epoch.
+    best validation, the one whose weights are kept; `marks` are what those weights come to on
+    test, by run and quantity, `{"10 epochs": {"accuracy": 0.83}}`, as diamonds at that epoch.
+    Where runs are equal the shorter lie on the longer, which are wider there and stay in sight.
     """
     marks = {} if marks is None else marks
     if len(runs) > len(COLOURS):
@@ -140,25 +143,23 @@ def draw_quantity(
     runs: Mapping[str, Sequence[Line]],
     marks: Mapping[str, Mapping[str, float]],
 ) -> None:
-    """One panel: each run's lines, its dot and its diamond."""
+    """One panel: each run's lines, its dot and its diamond, the longest run at the bottom."""
     scale = 100.0 if in_percent(quantity) else 1.0
-    for colour, (name, lines) in zip(COLOURS, runs.items(), strict=False):
-        if not lines:
-            continue
-        epochs = [epoch_of(line, number) for number, line in enumerate(lines, start=1)]
-        for split in splits(lines, quantity):
-            values = scale * np.array([value_of(line, f"{split}.{quantity}") for line in lines])
-            draw_line(axes, epochs, values, colour, split)
-        draw_point(axes, epochs[-1], scale * value_of(marks.get(name, {}), quantity), colour, TEST)
-        if (best := best_epoch(lines)) is not None:
-            value = scale * value_of(lines[best], f"validation.{quantity}")
-            draw_point(axes, epochs[best], value, colour, BEST)  # last: a diamond is hollow
+    hues = dict(zip(runs, COLOURS, strict=False))
+    found = [Course.of(name, lines, quantity, scale) for name, lines in runs.items() if lines]
+    courses = sorted(found, key=lambda course: -len(course.epochs))
+    for at, course in enumerate(courses):
+        for split in course.values:
+            draw_line(axes, course, split, courses[at + 1 :], hues[course.name])
+    final = {name: scale * value_of(marked, quantity) for name, marked in marks.items()}
+    tests = [(one.kept, final.get(one.name, math.nan)) for one in courses]
+    bests = [(one.kept, one.best) for one in courses]
+    for places, marker in ((tests, TEST), (bests, BEST)):  # dots last: a diamond is hollow
+        for at, (course, place) in enumerate(zip(courses, places, strict=True)):
+            draw_point(axes, place, places[at + 1 :], hues[course.name], marker)
     axes.set_title(quantity, loc="left", fontsize=9.5, weight="bold", pad=7)
     axes.set_xlabel("epoch", fontsize=8, labelpad=3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=MUTED, labelsize=8, length=2.5, width=0.6)
-    axes.grid(axis="y", color=UNREAD, linewidth=0.7)
-    axes.set_axisbelow(True)
+    quiet(axes, "y")
     give_room(axes, quantity)
     axes.set_xticks(ticks(*axes.get_xlim(), integer=True))
     axes.set_yticks(ticks(*axes.get_ylim()))
@@ -167,14 +168,43 @@ def draw_quantity(
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}%"))
 
 
-def draw_line(
-    axes: Axes, epochs: Sequence[int], values: Float[np.ndarray, "n"], colour: str, split: str
-) -> None:
-    """One figure over the epochs; a number between two that are missing is a point."""
+class Course(NamedTuple):
+    """One quantity of one run: its numbers on each split, and those of the weights kept."""
+
+    name: str
+    epochs: list[int]
+    values: dict[str, Float[np.ndarray, "n"]]
+    kept: int  # the epoch
+    best: float  # on validation; NaN where nothing says which epoch that was
+
+    @classmethod
+    def of(cls, name: str, lines: Sequence[Line], quantity: str, scale: float) -> Course:
+        epochs = [epoch_of(line, number) for number, line in enumerate(lines, start=1)]
+        values = {
+            split: scale * np.array([value_of(line, f"{split}.{quantity}") for line in lines])
+            for split in splits(lines, quantity)
+        }
+        if (row := best_epoch(lines)) is None:
+            return cls(name, epochs, values, epochs[-1], math.nan)
+        best = scale * value_of(lines[row], f"validation.{quantity}")
+        return cls(name, epochs, values, epochs[row], best)
+
+
+def draw_line(axes: Axes, course: Course, split: str, above: Sequence[Course], colour: str) -> None:
+    """One figure over the epochs, wider where others lie on it; a lone number is a point."""
+    epochs, values = course.epochs, course.values[split]
     main = split == "validation"
-    style: dict[str, Any] = {"color": colour, "zorder": 3 if main else 2}
-    style["alpha"] = 1.0 if main else 0.6
+    tone = colour if main else tuple(1 - 0.6 * (1 - part) for part in to_rgb(colour))
+    style: dict[str, Any] = {"color": tone, "zorder": 3 if main else 2}  # paler, not transparent
     dashes, thick = DASHES.get(split, OTHER_DASHES), 1.6 if main else 1.2
+    covered = sum(
+        (lies_on(other, course, split) for other in above), start=np.zeros(len(epochs), int)
+    )
+    for count in range(max(covered), 0, -1):
+        wide = thick + WIDER * count
+        look = dashes if dashes == "-" else (0, [part * thick / wide for part in dashes[1]])
+        hidden = np.where(covered >= count, values, np.nan)
+        axes.plot(epochs, hidden, linestyle=look, linewidth=wide, solid_capstyle="butt", **style)
     axes.plot(epochs, values, linestyle=dashes, linewidth=thick, **style)
     there = np.isfinite(np.concatenate(([np.nan], values, [np.nan])))
     alone = there[1:-1] & ~there[:-2] & ~there[2:]
@@ -184,10 +214,34 @@ def draw_line(
     )
 
 
-def draw_point(axes: Axes, epoch: int, value: float, colour: str, marker: dict[str, Any]) -> None:
-    """A dot or a diamond, whole even at the end of an axis; nothing where there is no number."""
+def lies_on(upper: Course, lower: Course, split: str) -> Int[np.ndarray, "n"]:
+    """1 at every epoch of the lower run where the upper one has the same number, else 0."""
+    theirs = dict(zip(upper.epochs, upper.values.get(split, ()), strict=False))
+    own = zip(lower.epochs, lower.values[split], strict=True)
+    return np.array([int(same(value, theirs.get(epoch, math.nan))) for epoch, value in own])
+
+
+def same(one: float, other: float) -> bool:
+    """Whether no eye can part them in a picture."""
+    return math.isclose(one, other, rel_tol=2e-3)
+
+
+def draw_point(
+    axes: Axes,
+    place: tuple[int, float],
+    above: Sequence[tuple[int, float]],
+    colour: str,
+    marker: dict[str, Any],
+) -> None:
+    """A dot or a diamond, whole even at the end of an axis; nothing where there is no number.
+
+    It is larger where others lie on it.
+    """
+    epoch, value = place
     if math.isfinite(value):
-        axes.plot(epoch, value, markeredgecolor=colour, color=colour, clip_on=False, **marker)
+        covered = sum(epoch == other[0] and same(value, other[1]) for other in above)
+        look = {**marker, "markersize": marker["markersize"] + 2 * WIDER * covered}
+        axes.plot(epoch, value, markeredgecolor=colour, color=colour, clip_on=False, **look)
 
 
 def give_room(axes: Axes, quantity: str) -> None:
@@ -244,7 +298,7 @@ def signs(
         words = " or ".join(quantity_of(key) for key in deciding)
         kinds.append(Sign(f"best validation {words}", MUTED, marker=BEST))
     if any(quantity in marked for marked in marks.values() for quantity in panels):
-        kinds.append(Sign("test", MUTED, marker=TEST))
+        kinds.append(Sign("test, with the weights kept", MUTED, marker=TEST))
     return [colours, kinds]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 import numpy as np
@@ -32,6 +32,10 @@ DOTS = 200  # an inch, so that the picture stays sharp on a dense screen
 INK, MUTED, READ, UNREAD = "#1b1f24", "#5b6470", "#1f5fa8", "#e9edf2"
 # One hue that only darkens: it reads the same with every kind of colour vision, and in grey.
 SHADES = LinearSegmentedColormap.from_list("shades", ["#f3f6fa", "#9dc3ea", "#2f7fd1"])
+# For lines with their names beside them: dark enough for words on white (4.7 to 1 and more), and
+# the nearest two, ink and grey among them, differ by 22 in CIELAB for every kind of vision.
+HUES = ("#1f5fa8", "#b35c00", "#c2185b", "#6000bf", "#732e17")
+GREY = "#8a93a0"  # what the others are measured by
 STYLE: Any = {  # Any: matplotlib types its keys one by one
     "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same
     "font.size": 8.5,
@@ -194,6 +198,14 @@ def draw_scale(axes: Axes, greatest: float) -> None:
         axes.text(1.6, share, words, va=va, fontsize=7.5, color=MUTED)
 
 
+def quiet(axes: Axes, grid: Literal["both", "x", "y"] = "both") -> None:
+    """Two sides, faint lines behind what is drawn, and numbers that do not shout."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=MUTED, labelsize=8, length=2.5, width=0.6)
+    axes.grid(axis=grid, color=UNREAD, linewidth=0.7)
+    axes.set_axisbelow(True)
+
+
 @contextmanager
 def drawing(*words: str) -> Iterator[None]:
     """Draw in this style, and `words` in letters of another font where DejaVu Sans has none."""
@@ -210,9 +222,15 @@ def drawing(*words: str) -> Iterator[None]:
 
 def inches(words: str, **font: Any) -> float:
     """How wide words are."""
+    return extent(words, **font)[0]
+
+
+def extent(words: str, **font: Any) -> tuple[float, float]:
+    """How wide and how high words are, in inches."""
     page = Figure(dpi=100)
     FigureCanvasAgg(page)  # what measures text
-    return page.text(0, 0, words, **font).get_window_extent().width / 100
+    box = page.text(0, 0, words, **font).get_window_extent()
+    return box.width / 100, box.height / 100
 
 
 class Page:
