@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from sklearn.utils.class_weight import compute_class_weight
 
 from regard.data.held_texts import a_tenth, phrases, with_phrases
-from regard.data.label_files import read_labels
+from regard.data import label_files
+from regard.data.label_files import read_labels, read_texts
 from regard.data.labelled import (
     LABELLED,
     Labelled,
@@ -268,6 +269,36 @@ def test_marks_of_editors_and_systems_are_no_text(tmp_path):
     text = '\ufefftext,label\r\n" a, ""b""\r\nc ",x\r\n\r\n d , y \r\n,,\r\n'.replace(",,\r\n", "")
     texts = read_labelled(write(tmp_path / "own.csv", text + "e,x\r\nf,y"))
     assert everything(texts) == [('a, "b"\nc', "x"), ("d", "y"), ("e", "x"), ("f", "y")]
+
+
+@pytest.mark.parametrize("head", [("", "text", "label"), ("text", "label", "")], ids=str)
+def test_a_column_without_a_name_is_passed_by(tmp_path, head):
+    at = head.index("text")
+    rows = [[*("7" * (place < at) for place in range(at)), *row, ""][: len(head)] for row in ROWS]
+    path = write(tmp_path / "own.csv", table(rows, head=head))
+    read = read_labels(path)
+    assert [*zip(read.texts, read.labels, strict=True)] == ROWS and not read.seconds
+    assert [text for _, text, _ in read_texts(path)] == [text for text, _ in ROWS]
+
+
+@pytest.mark.parametrize("enclosed", [False, True])
+def test_a_text_may_be_as_long_as_a_book(tmp_path, enclosed):
+    book = ("word, " if enclosed else "word ") * 40_000
+    path = write(tmp_path / "own.csv", table([*ROWS, (book, "good")]))
+    assert read_labels(path).texts[-1] == book.strip()
+    assert csv.field_size_limit() < len(book)  # other readers keep their own
+
+
+def test_more_than_a_book_is_no_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(label_files, "LONGEST_FIELD", 99)
+    path = write(tmp_path / "own.csv", table([*ROWS, ("a," * 50, "good")]))
+    with pytest.raises(UserError, match=r"line 44 has a column of more than 99 characters"):
+        read_labels(path)
+
+
+def test_lines_may_end_with_a_return_alone(tmp_path):
+    path = write(tmp_path / "own.csv", table(ROWS, ends="\r"))
+    assert read_labels(path).texts == tuple(text for text, _ in ROWS)
 
 
 def test_marks_inside_a_tsv_belong_to_the_text_unless_they_enclose_it(tmp_path):

@@ -216,6 +216,16 @@ def test_it_judges_texts_files_lines_and_its_own_data(run, tmp_path, monkeypatch
     assert run.predict("   fine  ")[0].shares == run.predict("fine")[0].shares
 
 
+def test_standard_input_is_read_as_a_file_is(run, monkeypatch):
+    said = io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbffine\ngood \xff film\n"), encoding="ascii")
+    monkeypatch.setattr(sys, "stdin", said)
+    with pytest.raises(UserError, match=r"standard input, line 2 is not UTF-8: a byte 0xff"):
+        run.predict("-")
+    said = io.TextIOWrapper(io.BytesIO("\ufefffine ä\n".encode()), encoding="ascii")
+    monkeypatch.setattr(sys, "stdin", said)
+    assert [answer.text for answer in run.predict("-")] == ["fine ä"]
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [

@@ -159,7 +159,7 @@ BYTES = {"vocabulary": {"kind": "bytes", "floor": 2, "size": 300}}
 def test_a_file_that_is_no_text_is_refused(run, tmp_path):
     path = tmp_path / "latin.txt"
     path.write_bytes(b"caf\xe9")
-    with pytest.raises(UserError, match="no UTF-8 text: byte 3"):
+    with pytest.raises(UserError, match="line 1 is not UTF-8: a byte 0x"):
         run.predict(path)
 
 

@@ -116,7 +116,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             (
                 "regard count vit --width 64 --layers 5",
                 "regard count attention --width 512 --tokens 256 --over channels",
-                "regard count gpt --vary width=128,256 --vary tokens=256,1024",
+                "regard count gpt --length 1024 --vary width=128,256 --vary tokens=256,1024",
             ),
             "regard.count.command:count_for",
             adapts=True,

@@ -7,11 +7,14 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from regard.errors import UserError
 from regard.tasks import TASKS, find
 from regard.tasks.recipe import Recipe, choose_recipe, recipes
+
+if TYPE_CHECKING:
+    from regard.tasks.run import Run
 
 T = TypeVar("T")
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -200,6 +203,7 @@ def evaluate(
     if data is not None and record is not None:
         raise UserError("--record keeps figures on a run's own data; leave --data out")
     found = [load(run, device=device) for run in runs]
+    one_task(found)
     split = split or (found[0].held_out if data is None else "all")
     reading = {"text": text, "label": label, "pair": pair, "skip_bad": skip_bad or None}
     said = {name: value for name, value in reading.items() if value is not None}
@@ -220,7 +224,8 @@ def evaluate(
             print(f"report: {run.report(split)}")
             if split == run.held_out and (kept := promise_kept(run, figures)):
                 print(kept)
-    if len(runs) > 1 and not json:
+    same = data is not None or len({run.facts.digest for run in found}) == 1
+    if len(runs) > 1 and same and not json:
         print(spread([headline(figures) for figures in judged]))
     if record is not None:
         try:
@@ -229,6 +234,16 @@ def evaluate(
         except OSError as trouble:
             raise UserError(f"cannot write {record}: {trouble.strerror}") from None
         print(f"written: {record}", file=sys.stderr)
+
+
+def one_task(runs: Sequence[Run]) -> None:
+    """Refuse runs of several tasks, whose figures have nothing in common."""
+    for run in runs:
+        if run.task.name != runs[0].task.name:
+            raise UserError(
+                f"{runs[0].folder.path} is a run of {runs[0].task.name} and {run.folder.path} one "
+                f"of {run.task.name}: name runs of one task"
+            )
 
 
 def predict_for(args: Sequence[str]) -> Callable[..., int]:
@@ -374,6 +389,7 @@ def compare(
         found.append(train(task or "", data=data, recipe=recipe, epochs=count, device=device))
     if not found:
         raise UserError("compare what? regard compare RUN RUN…, or --task with --epochs 10 30 50")
+    one_task(found)
     for run in found:
         if test and run.evaluated("test") is None:
             run.evaluate("test")

@@ -136,7 +136,7 @@ def read_toml(kind: type[T], path: Path) -> T:
 def parse_toml(path: Path) -> dict[str, Any]:
     """The nested values of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # with a mark of it or without
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
     except UnicodeDecodeError as trouble:

@@ -18,6 +18,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from regard.errors import UserError, nearest
 TEXT_COLUMNS = "text, sentence, review, content"
 LABEL_COLUMNS = "label, class, sentiment, target"
 TABLES = ("csv", "tsv")
+LONGEST_FIELD = 1 << 26  # characters of one text: more is no table
 NO_UTF8 = re.compile("[\udc80-\udcff]")  # what decoding makes of bytes that are no character
 ENCLOSED = re.compile('"((?:[^"]|"")*)"')  # by marks, of which those inside are doubled
 
@@ -239,13 +241,15 @@ def named_column(
     """
     if asked and asked.strip().lower() not in head:
         raise UserError(f"{where} has no column {asked!r}; {nearest(asked.strip().lower(), head)}")
-    names = [asked.strip().lower()] if asked else usual.split(", ")
+    # A column without a name, such as the numbers of the rows, is none of these.
+    names = [asked.strip().lower()] if asked else [name for name in usual.split(", ") if name]
     found = [at for at, name in enumerate(head) if name in names and (asked or at != taken)]
     if len(found) > 1:
+        alike = len({head[at] for at in found}) == 1
         raise UserError(
             f"{where} has {len(found)} columns that may be the {what}, "
             f"{' and '.join(head[at] for at in found)}: "
-            + ("rename one" if asked or not flags else f"say with --{what} which it is")
+            + ("rename one" if alike or not flags else f"say with --{what} which it is")
         )
     return found[0] if found else None
 
@@ -293,10 +297,15 @@ def rows_of(path: Path, faults: list[str]) -> Iterator[Row]:
     while True:
         start = reader.line_num + 1
         try:
-            row = next(reader)
+            with long_fields():
+                row = next(reader)
         except StopIteration:
             return
         except csv.Error as wrong:
+            if "field limit" in str(wrong):
+                raise UserError(
+                    f"{path}, line {start} has a column of more than {LONGEST_FIELD:,} characters"
+                ) from None
             # One stray mark can swallow any number of rows, which nobody would miss.
             if reader.line_num > start:
                 raise UserError(
@@ -307,6 +316,16 @@ def rows_of(path: Path, faults: list[str]) -> Iterator[Row]:
         else:
             if any(column.strip() for column in row) or len(row) > 1:
                 yield start, row
+
+
+@contextmanager
+def long_fields() -> Iterator[None]:
+    """Columns as long as a book; Python's own limit is 131,072 characters, for all readers."""
+    before = csv.field_size_limit(LONGEST_FIELD)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def head_of(path: Path) -> list[str]:
@@ -329,7 +348,9 @@ def separator(first: str) -> str:
     usual = {*TEXT_COLUMNS.split(", "), *LABEL_COLUMNS.split(", ")}
 
     def sense(sign: str) -> tuple[bool, bool, int]:
-        head = [name.strip().lower() for name in next(csv.reader([first], delimiter=sign), [])]
+        with long_fields():
+            names = next(csv.reader([first], delimiter=sign), [])
+        head = [name.strip().lower() for name in names]
         return len(head) > 1 and not usual.isdisjoint(head), len(head) == 2, len(head)
 
     return max(",;\t", key=sense)

@@ -115,6 +115,8 @@ def lines_of(path: Path) -> list[bytes]:
             f"{path}, line {line} has a NUL byte: this is no text, or not UTF-8; save it as UTF-8 "
             "first"
         )
+    if b"\n" not in data:  # as spreadsheets once ended lines
+        data = data.replace(b"\r", b"\n")
     return data.removesuffix(b"\n").split(b"\n")
 
 

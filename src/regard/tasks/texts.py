@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.data.text import text_of
+from regard.data.text import decoded_text, text_of
 from regard.errors import UserError
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def asked(
             found.append(from_split(row[1], int(row[2])))
             continue
         if text == "-":
-            lines = lines_of("standard input", sys.stdin.read())
+            lines = lines_of("standard input", standard_input())
         elif isinstance(thing, Path) or names_file(text):
             rows = from_table(Path(text))
             if rows is not None:
@@ -51,6 +51,12 @@ def asked(
             lines = lines_of("", text)
         found += [from_line(name, line) for name, line in lines]
     return found
+
+
+def standard_input() -> str:
+    """What comes from standard input, read as a file is, whatever the terminal speaks."""
+    raw = getattr(sys.stdin, "buffer", None)
+    return sys.stdin.read() if raw is None else decoded_text("standard input", raw.read())
 
 
 def names_file(text: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from regard.model.gpt import GPT
 from regard.tasks.language.data import Facts, LanguageData, part_of
 from regard.tasks.language.judging import Speaker
 from regard.tasks.task import Show
-from regard.tasks.texts import names_file
+from regard.tasks.texts import names_file, standard_input
 
 BROKEN = "\ufffd"  # what stands for bytes that are no letter, or not yet
 ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
@@ -79,7 +78,7 @@ def opened(
         if row:
             prompts.append(window(data(), row[1], int(row[2]), length))
         elif text == "-":
-            prompts.append(prompt_of(facts, "standard input", sys.stdin.read()))
+            prompts.append(prompt_of(facts, "standard input", standard_input()))
         elif isinstance(thing, Path) or names_file(text):
             prompts.append(prompt_of(facts, text, text_of(Path(text))))
         else:
