@@ -143,6 +143,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         parse_toml(tmp_path)
 
 
+def test_a_mark_of_its_encoding_may_begin_a_file(tmp_path):
+    marked = tmp_path / "notepad.toml"
+    marked.write_bytes("\ufeffepochs = 3\n".encode())
+    assert parse_toml(marked) == {"epochs": 3}
+
+
 def test_a_dotted_name_that_leads_nowhere_is_refused():
     with pytest.raises(UserError, match=r"there is no modle; did you mean model\?"):
         change(Recipe("a"), {"modle.width": 3})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 import time
 from dataclasses import replace
@@ -640,3 +641,9 @@ def test_a_cost_inside_a_module_is_under_its_name():
     inner = Cost("to_q", "", times=2)
     assert inner.under("blocks.*", 3) == replace(inner, where="blocks.*.to_q", times=6)
     assert Cost("", "").under("head").where == "head"
+
+
+@pytest.mark.parametrize("example", cli.COMMANDS["count"].examples)
+def test_the_examples_of_the_help_count(example, capsys):
+    assert cli.main(shlex.split(example)[1:]) == 0
+    assert "parameters" in capsys.readouterr().out

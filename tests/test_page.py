@@ -714,6 +714,70 @@ def test_curves_show_the_values_at_the_crosshair(opened):
     assert "epoch 12" in page.text(".curves figure:nth-child(2) .readout")
 
 
+def epochs_with(**figures):
+    """A line an epoch, whose figures are given by name, a dot being written as two dashes."""
+    columns = {name.replace("__", "."): values for name, values in figures.items()}
+    rows = zip(*columns.values(), strict=True)
+    return [{"epoch": at, **dict(zip(columns, row, strict=True))} for at, row in enumerate(rows, 1)]
+
+
+@pytest.mark.chromium
+@pytest.mark.parametrize(
+    ("course", "kept"),
+    [
+        pytest.param(
+            epochs_with(
+                validation__loss=[3, 2, 1, 2],
+                validation__accuracy=[0.1, 0.3, 0.4, 0.2],
+                best=[True, True, False, False],
+            ),
+            2,
+            id="the last that says so",
+        ),
+        pytest.param(
+            epochs_with(validation__accuracy=[0.1, 0.4, 0.4, 0.2], validation__loss=[3, 2, 1, 2]),
+            2,
+            id="the most accurate, also where loss is shown",
+        ),
+        pytest.param(
+            epochs_with(validation__loss=[3, 2, 1, 2], validation__accuracy=[0.9, 0.3, 0.4, 0.2]),
+            3,
+            id="the least loss",
+        ),
+        pytest.param(
+            epochs_with(train__accuracy=[0.1, 0.4, 0.3]), 3, id="the last, where nothing says"
+        ),
+    ],
+)
+def test_a_test_is_drawn_at_the_epoch_whose_weights_were_kept(opened, course, kept):
+    runs = [{"name": "a", "lines": course, "marks": {"accuracy": 0.5, "loss": 2.5}}]
+    page = opened(section("curves", {"runs": runs}))
+    assert "test, with the weights kept" in page.text(".curves .legend")
+    for number, quantity in enumerate(page.each(".curves figcaption"), start=1):
+        chart = f".curves figure:nth-child({number}) .chart"
+        page.focus(chart)
+        page.press("Home")
+        for _ in range(kept - 1):
+            page.press("ArrowRight")
+        assert f"epoch {kept}\n" in page.text(f"{chart} .readout")
+        assert f"test\t{'50.0%' if quantity == 'accuracy' else '2.5'}" in page.text(
+            f"{chart} .readout"
+        )
+        (across,) = page.each(f"{chart} .cross line", "+e.getAttribute('x1')")
+        dots = page.each(f"{chart} circle.mark", "+e.getAttribute('cx')")
+        assert dots == [across] * ("validation.accuracy" in course[0])
+
+
+@pytest.mark.chromium
+def test_the_dot_says_what_decided(opened):
+    runs = [{"name": name, "lines": lines(3), "marks": {}} for name in "ab"]
+    for line in runs[1]["lines"]:
+        del line["validation.accuracy"]
+    page = opened(section("curves", {"runs": runs}))
+    assert "best validation accuracy or loss" in page.text(".curves .legend")
+    assert "test" not in page.text(".curves .legend")
+
+
 @pytest.mark.chromium
 def test_a_run_can_be_hidden_and_gaps_stay_open(opened):
     runs = [{"name": "same", "lines": lines(6), "marks": {}}, {"name": "same", "lines": lines(6)}]

@@ -104,3 +104,17 @@ def test_only_figures_on_a_runs_own_data_are_recorded(runs, tmp_path, capsys):
     command = ["evaluate", path, "--data", "digits", "--record", str(tmp_path / "x.json")]
     assert main(command) == 2
     assert "--record keeps figures on a run's own data" in capsys.readouterr().err
+
+
+def test_runs_of_two_tasks_have_no_mean_and_no_figure_together(runs, tmp_path, capsys):
+    (tmp_path / "book.txt").write_text("one two three four\n" * 200)
+    sizes = {"width": 16, "layers": 1, "heads": 2, "length": 16}
+    text = rg.train(
+        "language",
+        **{"data": tmp_path / "book.txt", "epochs": 1, "root": tmp_path, "model": sizes},
+        **{"vocabulary": {"kind": "characters"}, "quiet": True, "report": False, "device": "cpu"},
+    )
+    both = [str(runs[0].folder.path), str(text.folder.path)]
+    for command in (["evaluate", *both], ["compare", *both, "--out", str(tmp_path / "c.png")]):
+        assert main(command) == 2
+        assert "one of language: name runs of one task" in capsys.readouterr().err
