@@ -441,6 +441,20 @@ def test_a_box_is_outlined_where_it_is():
         assert patch.get_bbox().bounds == (0.25, 0.0, 0.5, 0.5), "axes count from below"
 
 
+def test_the_page_says_what_is_framed_where_something_is():
+    words = [f"word{n}" for n in range(30)]
+    for count, boxes, said in (
+        (3, (2,), True),
+        (3, (), False),
+        (30, (23,), True),
+        (30, (24,), False),
+    ):
+        boxes = [{"word": word, "box": [0.0, 0.0, 0.5, 0.5]} for word in boxes]
+        figure = sheet(words[:count], boxes=boxes)
+        assert_legible(figure)
+        assert ("Framed: the thing that the word names." in words_of(figure)[1]) == said
+
+
 @pytest.mark.parametrize("count", [1, 5, 6, 24, 25, 70])
 def test_long_captions_wrap_and_end_after_24_words(count):
     words = [f"word{n}" for n in range(count)]

@@ -748,6 +748,24 @@ def test_of_many_layers_and_heads_eight_are_shown():
     assert_legible(figure)
 
 
+def test_the_large_map_can_stand_alone(tmp_path):
+    asked, path = list("abcd"), tmp_path / "a.png"
+    maps = looks(asked, 12, 9)
+    with_heads = sheet(asked, None, maps, title="A tale", caption="From a book.")
+    figure = text_figure(
+        asked, None, maps, path, title="A tale", caption="From a book.", heads=False
+    )
+    assert_legible(figure)
+    np.testing.assert_array_equal(values_of(figure), values_of(with_heads)[:1])
+    words = " ".join(words_of(figure))
+    assert "Drawn is the mean of 108 heads." in words and "small" not in words
+    assert "head 1" not in words and "of 12 layers" not in words and "From a book." in words
+    # The page ends below the map, with its foot.
+    (axes,) = figure.axes
+    assert axes.get_window_extent().y0 < 0.8 * figure.dpi
+    assert figure.get_figheight() < with_heads.get_figheight() - 2 and path.exists()
+
+
 def test_one_head_alone_has_no_small_map():
     figure = sheet(list("abc"), None, looks(list("abc"), 1, 1))
     assert len(figure.axes) == 1 and "mean" not in " ".join(words_of(figure))

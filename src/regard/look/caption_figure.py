@@ -57,9 +57,9 @@ def caption_figure(
 
     `maps` are shares, one map a word. With a first axis for heads their mean is drawn, or that of
     `head`, counted from 0. Each of `boxes` is {"word": its place, "box": [left, top, right,
-    bottom]}, in shares of the image, and is outlined. Without `one_scale` each word has its own,
-    from 0 to its greatest share. Of more than 24 words the first 24 are shown, and the page says
-    so. `caption` stands at the foot.
+    bottom]}, in shares of the image, and is outlined; the page says that there the thing is which
+    the word names. Without `one_scale` each word has its own, from 0 to its greatest share. Of more
+    than 24 words the first 24 are shown, and the page says so. `caption` stands at the foot.
     """
     picture = to_colours(image)
     views, whose = of_head(maps, head)
@@ -70,7 +70,8 @@ def caption_figure(
         rows, columns, across = layout(1 + len(shown))
         size = fitted(picture.shape[0] / picture.shape[1], across)
         heading = wrapped(text, ROOM, fontsize=13, weight="bold")
-        about = wrapped(explained(one_scale, whose, len(words)), ROOM)
+        framed = any(one["word"] < len(shown) for one in boxes or ())
+        about = wrapped(explained(one_scale, whose, len(words), framed), ROOM)
         foot = wrapped(caption, ROOM)
 
         below_heading = 0.26 + 0.24 * len(heading)
@@ -179,15 +180,16 @@ def outline(axes: Axes, box: Sequence[float]) -> None:
         )
 
 
-def explained(one_scale: bool, whose: str, words: int) -> str:
+def explained(one_scale: bool, whose: str, words: int, framed: bool) -> str:
     """How to read the page."""
+    named = " Framed: the thing that the word names." if framed else ""
     first = f" Shown are the first {MOST} of {words} words." if words > MOST else ""
     scale = (
         "All words have one scale; below each is the share of its darkest patch."
         if one_scale
         else "Every word has its own scale, which ends at the share below it."
     )
-    return f"The darker a patch, the more the word looked at it. {scale}{whose}{first}"
+    return f"The darker a patch, the more the word looked at it. {scale}{named}{whose}{first}"
 
 
 def sentence(words: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.attention import watch
 from regard.evaluate.generate import check_still
+from regard.look.places import token_maps
 from regard.model.captioner import Captioner
 
 
@@ -36,6 +37,6 @@ def caption_maps(
             context,
             positions=torch.tensor(where, device=device),
         )
-        maps = torch.stack([layer.weights() for layer in seen.values()], 1)
+        maps = token_maps(seen)
     # Texts about one image were queries of one call: b layers h (k n) m → (b k) layers h n m.
     return maps.unflatten(-2, (-1, n)).movedim(3, 1).flatten(0, 1)

@@ -42,17 +42,19 @@ def text_figure(
     title: str = "",
     caption: str = "",
     most: int = 40,
+    heads: bool = True,
 ) -> Figure:
-    """The mean map, large, with its words; below it a small map a head; saved by suffix.
+    """The mean map, large, with its words; below it, with `heads`, a small map a head.
 
     `asked` are the words that look, in rows; `read` those looked at, in columns, or None where
     they are the same text. Of each at most the first `most` are shown, and of layers and heads at
-    most 8, evenly chosen; the page says so. The mean is over all heads always.
+    most 8, evenly chosen; the page says so. The mean is over all heads always. Saved by suffix.
     """
     words = asked if read is None else read
     check(asked, words, maps, most)
     layer_count, head_count = maps.shape[:2]
-    layers, heads = chosen("layers", None, layer_count), chosen("heads", None, head_count)
+    layers, each = chosen("layers", None, layer_count), chosen("heads", None, head_count)
+    several = heads and layer_count * head_count > 1
     cut = maps[..., :most, :most]
     mean = cut.mean((0, 1))
 
@@ -67,12 +69,12 @@ def text_figure(
         room = width - 2 * EDGE
 
         heading = wrapped(title, room, fontsize=13, weight="bold")
-        about = wrapped(explained(maps.shape, most, len(layers), len(heads), read is None), room)
+        small = (len(layers), len(each)) if heads else None
+        about = wrapped(explained(maps.shape, most, small, read is None), room)
         foot = wrapped(caption, room)
         below_heading = 0.2 + bool(heading) * 0.06 + 0.24 * len(heading)
         top = below_heading + 0.17 * len(about) + 0.34 + above
-        size = small_size(len(rows) / len(columns), len(heads), room - beside)
-        several = layer_count * head_count > 1
+        size = small_size(len(rows) / len(columns), len(each), room - beside)
         second = top + down + 0.5  # where the small maps begin
         end = second + len(layers) * (size[1] + GAP) - GAP if several else top + down
         page = Page(end + 0.24 + 0.17 * len(foot) + 0.08 * bool(foot), width)
@@ -94,7 +96,7 @@ def text_figure(
             page.words(x, top - 0.08, word, rotation=90, color=INK, **FONT)
 
         if several:
-            draw_heads(page, cut, layers, heads, left, second, size)
+            draw_heads(page, cut, layers, each, left, second, size)
         return page.saved(path)
 
 
@@ -142,15 +144,17 @@ def small_size(aspect: float, heads: int, room: float) -> tuple[float, float]:
     return max(width, 0.5), max(height, 0.16)
 
 
-def explained(shape: tuple[int, ...], most: int, layers: int, heads: int, same: bool) -> str:
-    """How to read the page."""
+def explained(shape: tuple[int, ...], most: int, small: tuple[int, int] | None, same: bool) -> str:
+    """How to read the page; `small` is how many layers and heads have a map of their own."""
     layer_count, head_count, n, m = shape
     count = layer_count * head_count
-    mean = f" Large is the mean of {count} heads, small is each." if count > 1 else ""
+    large, rest = ("Drawn", "") if small is None else ("Large", ", small is each")
+    mean = f" {large} is the mean of {count} heads{rest}." if count > 1 else ""
     parts = [f"first {most} of {n} words"] if n > most else []
     if not same and m > most:
         parts.append(f"first {most} of {m} words looked at")
     cut = f" Shown are the {' and the '.join(parts)}." if parts else ""
+    layers, heads = small or (layer_count, head_count)
     return (
         "The darker a cell, the more its row's word looked at its column's. Every row has its own "
         f"scale, up to the share at its end.{mean}{cut}"

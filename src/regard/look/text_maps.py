@@ -25,6 +25,7 @@ from regard.attention import Positions, watch
 from regard.evaluate.generate import check_still
 from regard.look.head_maps import HeadMaps, head_maps, joined
 from regard.look.head_summaries import HeadSummaries, Yardstick
+from regard.look.places import check_tokens, token_maps
 from regard.model.bert import Bert
 from regard.model.gpt import GPT
 from regard.model.seq2seq import Sentences, Seq2Seq
@@ -76,6 +77,7 @@ def text_layers(
     check_still(model)
     with torch.no_grad(), watch(model, "decoder.*.attention") as seen:
         model(words, positions=positions)
+    check_tokens(seen)
     calls = list(seen.values())
     kept = [part for each in calls for part in (each.call.q, each.call.k, each.call.v, each.read)]
     return Layers([each.weights for each in calls], sum(part.nbytes for part in kept))
@@ -95,7 +97,7 @@ def bert_maps(
     check_still(model)
     with torch.no_grad(), watch(model, "blocks.*.attention") as seen:
         model(words, segments, positions=positions)
-        return torch.stack([layer.weights() for layer in seen.values()], 1)
+        return token_maps(seen)
 
 
 def alignment_maps(
@@ -113,7 +115,7 @@ def alignment_maps(
     check_still(model)
     with torch.no_grad(), watch(model, "decoder.*.cross") as seen:
         model(source, words, positions=positions)
-        maps = torch.stack([layer.weights() for layer in seen.values()], 1)
+        maps = token_maps(seen)
     # Translations of one sentence were queries of one call: b layers h (k n) m → r layers h n m.
     return maps.unflatten(-2, (-1, words.shape[1])).movedim(3, 1).flatten(0, 1)
 

@@ -25,6 +25,7 @@ from torch import Tensor
 from regard.attention import watch
 from regard.look.faithfulness import BATCH, checked
 from regard.look.maps import evaluating
+from regard.look.places import has_places
 from regard.model.text_classifier import TextClassifier
 
 TOKENS = 1 << 12  # that the model is shown at once, padding counted
@@ -74,19 +75,21 @@ class WordMaps:
     """What each word did for an answer, by three methods, and how probable all answers were.
 
     `left_out` and `gradient` are positive where a word speaks for the answer. `attention` has
-    shares of 1; what was read of tokens that are in no word is left out and not made up for.
+    shares of 1; what was read of tokens that are in no word is left out and not made up for. It is
+    None where channels read channels, and nothing is known of what was read of a word.
     """
 
     answer: int
     probabilities: Float[np.ndarray, "classes"]
     left_out: Float[np.ndarray, "w"]
     gradient: Float[np.ndarray, "w"]
-    attention: Float[np.ndarray, "w"]
+    attention: Float[np.ndarray, "w"] | None
     gradient_error: float  # what is missing from the gradient's sum, as a share of its parts
 
     def by_method(self) -> dict[str, Float[np.ndarray, "w"]]:
-        """The three maps by the names that METHODS has."""
-        return {"left out": self.left_out, "gradient": self.gradient, "attention": self.attention}
+        """The maps that there are, by the names that METHODS has."""
+        asked = {"left out": self.left_out, "gradient": self.gradient}
+        return asked if self.attention is None else {**asked, "attention": self.attention}
 
 
 def word_maps(
@@ -114,13 +117,15 @@ def word_maps(
         raise ValueError(f"answer={chosen}: there are {len(shares)} classes, from 0")
     with evaluating(model):
         slopes, error = integrated_gradients(model, tokens, spans, chosen, segments=segments)
-        read = attention_read(model, tokens, segments=segments)
+        read = None
+        if has_places(model):
+            read = summed(attention_read(model, tokens, segments=segments), spans)
     return WordMaps(
         chosen,
         shares,
         left_out(probability, text, spans, chosen),
         summed(slopes, spans),
-        summed(read, spans),
+        read,
         error,
     )
 

@@ -14,7 +14,7 @@ from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_most
 from regard.lab.oracles import apart
-from regard.lab.pictures import images
+from regard.lab.pictures import maps
 from regard.lab.question import Question
 
 if TYPE_CHECKING:
@@ -113,10 +113,11 @@ def map_of(made: MultiHead, x: torch.Tensor) -> torch.Tensor:
 
 
 def plot(evidence: Evidence) -> Figure:
-    return images(
+    return maps(
         evidence.series["maps"],
         title="Maps that copy, and that move, every token",
-        about="Rows are queries, columns keys; in the first two white is 1 and black is 0.",
+        about="Rows are queries, columns keys; the first two are of 0 and 1.",
+        one_scale=True,
     )
 
 

@@ -81,7 +81,8 @@ def measure(tokens: int = 24, width: int = 8, heads: int = 2, seed: int = 0) -> 
             ),
         ),
         series={
-            "Conv1d(1), and all weight on the own token": running[:, 0].tolist(),
+            "Conv1d(1)": running[:, 0].tolist(),
+            "all weight on the own token": itself[:, 0].tolist(),
             "equal weights on all tokens": equal[:, 0].tolist(),
         },
     )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least
-from regard.lab.pictures import images
+from regard.lab.pictures import maps
 from regard.lab.question import Question
 from regard.model import ViT, ViTConfig
 
@@ -136,7 +136,7 @@ def notice(model: ViT, tiled: Tensor) -> float:
 
 def plot(evidence: Evidence) -> Figure:
     found = evidence.series
-    return images(
+    return maps(
         {
             "the row itself": found["row"],
             f"padded with zeros: {found['share']['zeros']:.0%}": found["row, zeros"],
@@ -144,6 +144,7 @@ def plot(evidence: Evidence) -> Figure:
         },
         title="The row of a feature, as a linear probe reads it",
         about="Noise and random weights: only the border can tell. Means over pictures.",
+        one_scale=True,
     )
 
 

@@ -13,7 +13,7 @@ from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
 from regard.lab.oracles import relative
-from regard.lab.pictures import images
+from regard.lab.pictures import maps
 from regard.lab.question import Question
 
 if TYPE_CHECKING:
@@ -104,10 +104,11 @@ def shuffle(tokens: int, draw: torch.Generator) -> Tensor:
 
 
 def plot(evidence: Evidence) -> Figure:
-    return images(
+    return maps(
         dict(evidence.series),
         title="The map moves with the tokens: its rows and its columns",
         about="A column is a query. The proof as written keeps the first map for shuffled tokens.",
+        one_scale=True,
     )
 
 

@@ -12,7 +12,7 @@ from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most, equal
 from regard.lab.oracles import apart
-from regard.lab.pictures import images
+from regard.lab.pictures import maps
 from regard.lab.question import Question
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def messages(
 
 
 def plot(evidence: Evidence) -> Figure:
-    return images(
+    return maps(
         {"who hears of whom": evidence.series["edges"], "how much": evidence.series["weights"]},
         title="A sparse graph, and the weights on its edges",
         about="Rows are nodes that listen, columns those that speak; the first hears of none.",

@@ -11,7 +11,7 @@ from regard.attention import learned_2d, sinusoidal
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_least, at_most, equal
 from regard.lab.oracles import apart
-from regard.lab.pictures import images
+from regard.lab.pictures import maps
 from regard.lab.question import Question
 from regard.model import ViT, ViTConfig
 
@@ -107,7 +107,7 @@ def even(side: int, cells: int) -> torch.Tensor:
 
 def plot(evidence: Evidence) -> Figure:
     found = evidence.series
-    return images(
+    return maps(
         {
             "2017: sines and cosines": np.transpose(found["waves"]),
             "a ViT's, before training": np.transpose(found["learned"]),

@@ -175,7 +175,7 @@ def plot(evidence: Evidence) -> Figure:
         title="Shuffle the tokens: do the same reads come out, shuffled?",
         up="difference, relative",
         log=True,
-        about="Rounding means yes (an exact 0 is drawn as 1e-17). A mask and positions break it.",
+        about="Rounding means yes (an exact 0 is drawn as 10⁻¹⁷). A mask and positions break it.",
     )
 
 

@@ -145,7 +145,7 @@ def plot(evidence: Evidence) -> Figure:
         shown,
         title="The gradient of the first block, before training",
         across="blocks",
-        up="norm, cut at 1e-30 and 1e30",
+        up="norm, cut at 10⁻³⁰ and 10³⁰",
         log="y",
         about="Weights start as in 2017, unless they are said to be small.",
     )

@@ -46,6 +46,5 @@ def draw(run: Run, path: Path, row: int = 0) -> None:
     words = texts[0].entries
     if words:
         boxes = boxes_of(words, "test", row)
-        caption_figure(
-            pictures[0].shown(), words, maps, path, boxes=boxes, caption=pictures[0].name
-        )
+        image, caption = pictures[0].shown(), f"Test scene {row}"
+        caption_figure(image, words, maps, path, boxes=boxes, caption=caption)

@@ -4,14 +4,14 @@
  * The quantity is what follows the dot: "validation.accuracy" and "train.accuracy" share a chart.
  */
 
-const DOWN = /loss|error|perplexity|brier/; // better when smaller
+const DOWN = ["loss", "error", "perplexity"]; // better when smaller
 
 export function render(element, { runs = [] }, { html, empty, colour, format, epochs }) {
-  const { epochCharts, epochOf, figuresIn, legendKey, seriesOf, unitOf } = epochs;
-  const told = toldApart(runs.filter((run) => run.lines?.length)).map((run, i) => ({
-    ...run,
-    ink: colour.ink(i),
-  }));
+  const { epochCharts, epochOf, figuresIn, legendKey, seriesOf, unitOf, wordsOf } = epochs;
+  const told = toldApart(runs.filter((run) => run.lines?.length)).map((run, i) => {
+    const deciding = figuresIn(run.lines).find(([split]) => split === "validation")?.[1];
+    return { ...run, ink: colour.ink(i), deciding, kept: keptOf(run.lines, deciding) };
+  });
   const known = told.flatMap((run) => figuresIn(run.lines));
   const quantities = [...new Set(known.map(([, quantity]) => quantity))];
   if (!quantities.length) return element.append(empty("No epoch has been recorded yet."));
@@ -37,25 +37,20 @@ export function render(element, { runs = [] }, { html, empty, colour, format, ep
     return [series, shown.flatMap((run) => marksOf(run, quantity))];
   }
 
-  /** The test figure as a diamond at the last epoch, the best validation epoch as a dot. */
+  /** The epoch whose weights were kept: its validation as a dot, their test as a diamond. */
   function marksOf(run, quantity) {
     const marks = [];
+    const { name, ink, kept } = run;
     const value = run.marks?.[quantity];
     const at = run.lines.map(epochOf);
     if (Number.isFinite(value)) {
       const words = one && `test ${format.quantity(value, unitOf(quantity))}`;
-      const place = { x: at.at(-1), y: value };
-      marks.push({ name: run.name, ink: run.ink, kind: "test", shape: "diamond", words, ...place });
+      const place = { x: at.at(kept), y: value }; // −1 is the last
+      marks.push({ name, ink, kind: "test", shape: "diamond", words, ...place });
     }
     const figures = run.lines.map((line) => line[`validation.${quantity}`]);
-    const measured = figures.filter(Number.isFinite);
-    const kept = run.lines.findLastIndex((line) => line.best === true);
-    if (kept >= 0 && measured.length > 1 && Number.isFinite(figures[kept])) {
-      marks.push({ ink: run.ink, x: at[kept], y: figures[kept], shape: "dot" });
-    } else if (measured.length > 1) {
-      const better = DOWN.test(quantity) ? Math.min : Math.max;
-      const best = measured.reduce((a, b) => better(a, b));
-      marks.push({ ink: run.ink, x: at[figures.indexOf(best)], y: best, shape: "dot" });
+    if (Number.isFinite(figures[kept]) && figures.filter(Number.isFinite).length > 1) {
+      marks.push({ ink, x: at[kept], y: figures[kept], shape: "dot" });
     }
     return marks;
   }
@@ -63,6 +58,7 @@ export function render(element, { runs = [] }, { html, empty, colour, format, ep
   function legend() {
     const splits = [...new Set(known.map(([split]) => split))];
     const tested = told.some((run) => Object.keys(run.marks ?? {}).length);
+    const deciding = [...new Set(told.map((run) => run.deciding).filter(Boolean))].map(wordsOf);
     return html(
       "div",
       { class: "legend" },
@@ -71,8 +67,8 @@ export function render(element, { runs = [] }, { html, empty, colour, format, ep
         "span",
         { class: "kinds" },
         splits.map((split) => legendKey(split, split)),
-        splits.includes("validation") && legendKey("dot", "best validation"),
-        tested && legendKey("diamond", "test"),
+        deciding.length > 0 && legendKey("dot", `best validation ${deciding.join(" or ")}`),
+        tested && legendKey("diamond", "test, with the weights kept"),
       ),
     );
   }
@@ -88,6 +84,16 @@ export function render(element, { runs = [] }, { html, empty, colour, format, ep
     const attributes = { type: "button", class: "key", "aria-pressed": "true", on };
     return html("button", attributes, html("i", { class: `swatch ${run.ink}` }), run.name);
   }
+}
+
+/** The line whose weights were kept: the last that says so, else the best; −1 where none can be. */
+function keptOf(lines, deciding) {
+  const said = lines.findLastIndex((line) => line.best === true);
+  if (said >= 0) return said;
+  const figures = lines.map((line) => line[`validation.${deciding}`]);
+  const better = DOWN.includes(deciding) ? Math.min : Math.max;
+  const best = figures.filter(Number.isFinite).reduce((a, b) => better(a, b), better());
+  return figures.indexOf(best); // of none the best is infinite, and at no place
 }
 
 /** Runs of one name are numbered. */
