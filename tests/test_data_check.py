@@ -214,7 +214,38 @@ def test_a_table_of_texts_is_told_by_its_classes_and_what_is_wrong(tmp_path, cap
     assert "line 2 is not UTF-8" in check(str(path)).problems[0]
     path.write_text("a,b,c\n1,2,3\n")
     (wrong,) = check(str(path)).problems
-    assert wrong.endswith("say with --text and --label which they are when you train")
+    assert wrong.endswith("say with --text and --label which they are")
+
+
+def test_the_columns_of_a_table_may_be_said(tmp_path, capsys):
+    path = tmp_path / "own.csv"
+    path.write_text("said,of,stars\na film,a play,5\na soup,a stew,1\na tale,a song,5\n")
+    flags = ["--text", "said", "--label", "stars"]
+    assert main(["data", "check", str(path), *flags]) == 0
+    assert capsys.readouterr().out == ("own.csv: 3 texts, 2 classes (5 2, 1 1)\nnothing is wrong\n")
+    assert main(["data", "check", str(path), *flags, "--pair", "of"]) == 0
+    assert "own.csv: 3 pairs of texts, 2 classes" in capsys.readouterr().out
+    assert main(["data", "check", str(path), *flags, "--pair", "with"]) == 2
+    assert "line 1 has no column 'with'" in capsys.readouterr().out
+    assert main(["data", "check", "reviews", "--text", "said"]) == 2
+    assert "--text said is for files of your own; reviews needs none" in capsys.readouterr().out
+
+
+def test_classes_that_differ_only_in_capitals_are_noted(tmp_path):
+    path = tmp_path / "own.csv"
+    labels = ["Positive", "positive", "Negative", "negative"] * 3
+    path.write_text("text,label\n" + "".join(f"film {n},{x}\n" for n, x in enumerate(labels)))
+    report = check(str(path))
+    assert report.notes == (
+        "classes that differ only in capitals: 'Negative' and 'negative'",
+        "classes that differ only in capitals: 'Positive' and 'positive'",
+    )
+    write_photos(tmp_path / "photos", {"cats": 5, "Dogs": 5})
+    (tmp_path / "photos" / "own.csv").write_text(
+        "path,label\n" + "".join(f"cats/{n}.png,{'Cc'[n % 2]}at\n" for n in range(5))
+    )
+    report = check(str(tmp_path / "photos" / "own.csv"), workers=1)
+    assert "classes that differ only in capitals: 'Cat' and 'cat'" in report.notes
 
 
 def test_a_folder_of_tables_is_told_like_one_and_what_is_in_two_parts_is_noted(tmp_path, capsys):
@@ -242,10 +273,198 @@ def test_a_plain_text_is_read_to_its_end(tmp_path, capsys):
     path = tmp_path / "book.txt"
     path.write_text("A fox slept.\n" * 100)
     assert main(["data", "check", str(path)]) == 0
-    assert "book.txt: 1,300 characters (1,170 train, 130 valid" in capsys.readouterr().out
-    path.write_bytes(b"A fox slept.\n" * 100 + b"\xff")
+    assert capsys.readouterr().out.splitlines() == [
+        "note: lines to train on that repeat an earlier one: 89, such as 'A fox slept.'",
+        "note: lines of validation that are learnt from too: 10, such as 'A fox slept.'",
+        "book.txt: 1,300 characters (1,170 train, 130 validation, 0 test)",
+        "100 lines, 0 of them empty",
+        "nothing is wrong",
+    ]
+    path.write_text("".join(f"Fox {n} slept.\n\n" for n in range(9)) + "z" * 20_000)
+    report = check(str(path))
+    assert report.notes == (
+        "lines of over 10,000 characters: 1, such as line 19 of train, of 17,987",
+    )
+    assert report.told[1] == "20 lines, 9 of them empty"  # the last one is cut in two
+
+
+def test_what_is_no_utf8_in_a_text_is_found_with_its_line(tmp_path, capsys):
+    path = tmp_path / "book.txt"
+    path.write_bytes(b"A fox slept.\n" * 100 + b"\xe9t\xe9\nA fox.\nl\xe0\n")
     assert main(["data", "check", str(path)]) == 2
-    assert "UTF-8" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        f"wrong: {path}, line {line} is not UTF-8: its byte {at}, 0x{byte}, belongs to no "
+        "character; save it as UTF-8 first"
+        for line, at, byte in ((101, 1, "e9"), (103, 2, "e0"))
+    ]
+    assert err == f"regard: {path}: 2 things are wrong\n"
+    path.write_bytes(b"\xe9t\xe9\n" * 50)
+    assert len(check(str(path)).problems) == 21
+    assert check(str(path)).problems[-1] == "and 30 more like these"
+
+
+@pytest.mark.parametrize("name", ["own.txt", "own.csv", "own.tsv", "own", "captions.csv"])
+@pytest.mark.parametrize("content", ["", " \n\n"], ids=["empty", "blank"])
+def test_a_blank_file_is_said_to_be_one_and_no_images_are_counted(tmp_path, capsys, name, content):
+    path = tmp_path / name
+    path.write_text(content)
+    assert main(["data", "check", str(path)]) == 2
+    assert capsys.readouterr().out == (
+        f"wrong: {path} is empty, or has nothing but spaces and line breaks\n"
+    )
+
+
+def test_a_file_without_a_caption_counts_no_images(tmp_path, capsys):
+    (tmp_path / "own.json").write_text('{"a": 1}')
+    assert main(["data", "check", str(tmp_path / "own.json")]) == 2
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "own.json is neither COCO's json" in line
+
+
+def test_a_folder_without_anything_counts_no_images(tmp_path, capsys):
+    assert main(["data", "check", str(tmp_path)]) == 2
+    assert capsys.readouterr().out == (
+        f"wrong: {tmp_path} has no sub-folders; put the images of each class into one\n"
+    )
+
+
+def test_a_folder_of_texts_is_read_as_training_reads_it(tmp_path, capsys):
+    own = tmp_path / "own"
+    own.mkdir()
+    for part, count in (("train", 30), ("valid", 5), ("test", 5)):
+        (own / f"{part}.txt").write_text("".join(f"A {part} fox {n}.\n" for n in range(count)))
+    assert main(["data", "check", str(own)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "own: 615 characters (470 train, 75 validation, 70 test)",
+        "40 lines, 0 of them empty",
+        "nothing is wrong",
+    ]
+    (own / "test.txt").write_bytes(b"A fox.\n\xff\n")
+    (problem,) = check(str(own)).problems
+    assert problem.startswith(f"{own / 'test.txt'}, line 2 is not UTF-8: its byte 1, 0xff")
+    write_photos(own, {"cat": 4, "dog": 4})  # beside which texts are only notes
+    assert isinstance(check(str(own), workers=1), Report)
+
+
+def test_a_file_with_any_name_may_be_a_text_but_an_image_is_none(tmp_path, capsys):
+    (tmp_path / "book").write_text("A fox slept.\n\n" * 10)
+    assert check(str(tmp_path / "book")).told[1] == "20 lines, 10 of them empty"
+    write_photos(tmp_path, {"cat": 1})
+    assert main(["data", "check", str(tmp_path / "cat" / "0.png")]) == 2
+    assert "neither a folder of classes nor a csv" in capsys.readouterr().err
+
+
+# Translations
+
+
+def write_pairs(folder: Path, count: int = 20) -> Path:
+    """Numbers of cats, in two languages and two files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for language, cats in (("en", "cats"), ("de", "Katzen")):
+        lines = "".join(f"{n} {cats}\n" for n in range(count))
+        (folder / f"own.{language}").write_text(lines)
+    return folder
+
+
+def test_two_files_of_translations_are_checked_line_by_line(tmp_path, capsys):
+    own = write_pairs(tmp_path)
+    data = f"{own / 'own.en'},{own / 'own.de'}"
+    assert main(["data", "check", data]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "own.en,own.de: 20 pairs, en and de (18 train, 2 validation, 0 test)",
+        "nothing is wrong",
+    ]
+    (own / "own.de").write_bytes(b"0 Katzen\n\n\xff\n" + b"K\n" * 17)
+    assert main(["data", "check", data]) == 2
+    out = capsys.readouterr().out.splitlines()
+    assert out[:2] == [
+        f"wrong: {own / 'own.de'}, line 2 has an empty side: each text needs a translation",
+        f"wrong: {own / 'own.de'}, line 3 is not UTF-8: its byte 1, 0xff, belongs to no character",
+    ]
+    assert "own.en,own.de: 18 pairs" in out[-1]
+    (own / "own.de").write_text("Katzen\n" * 3)
+    assert "own.en has 20 lines and" in check(data).problems[0]
+    assert check(f"{own / 'own.en'},{own / 'own.fr'}").problems == (
+        f"{own / 'own.fr'} is not there",
+    )
+
+
+def test_a_table_of_translations_is_told_from_one_of_labels(tmp_path):
+    path = tmp_path / "own.tsv"
+    rows = [f"{n} cats\t{n} Katzen" for n in range(20)]
+    path.write_text(
+        "\n".join([*rows, "3 cats\t3 Katzen", "3 cats\tdrei", "Tom\tTom", "z" * 2000 + "\tZ"])
+    )
+    report = check(str(path))
+    assert report.problems == () and report.notes == (
+        "pairs that occur more than once: 1",
+        "texts with more than one translation: 1, such as '3 cats'",
+        "texts whose translation is the text itself: 1, such as 'Tom'",
+        f"texts of over 1,000 characters: 1, such as {'z' * 60!r}",
+    )
+    assert report.told[0].startswith("own.tsv: 24 pairs, source and target (")
+    path.write_text("\n".join(["one", *rows]))
+    assert check(str(path)).problems == (
+        f"{path}, line 1 has 1 column: there must be two, the text and its translation, with a tab "
+        "between",
+    )
+    (tmp_path / "folder").mkdir()
+    shutil.copy(path, tmp_path / "folder" / "train.tsv")
+    assert "folder: 20 pairs" in check(str(tmp_path / "folder")).told[0]
+    for labelled in ("said\tstars\n", ""):
+        path.write_text(labelled + "".join(f"film {n}\t{n % 2}\n" for n in range(20)))
+        said = check(str(path))
+        assert "--text and --label" in said.problems[0] if labelled else "classes" in said.told[0]
+
+
+def test_a_folder_of_two_languages_is_one_of_translations(tmp_path):
+    own = write_pairs(tmp_path)
+    for language in ("en", "de"):
+        shutil.copy(own / f"own.{language}", own / f"test.{language}")
+        (own / f"own.{language}").rename(own / f"train.{language}")
+    report = check(str(own))
+    assert report.problems == () and "20 test)" in report.told[0]
+    assert report.notes[-1] == "pairs of test that are learnt from too: 18"
+
+
+# What has a name
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("reviews", "reviews: 27,000 texts, 2 classes (positive 13,500, negative 13,500)"),
+        ("numerals", "numerals: 45,800 pairs, digits or words and words or digits ("),
+        ("docstrings", "docstrings (Python "),
+    ],
+)
+def test_embedded_texts_are_checked_by_their_names(capsys, name, said):
+    assert main(["data", "check", name]) == 0
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["sick", "sst2", "wikitext-2", "tiny_shakespeare", "multi30k"])
+def test_a_named_text_that_is_not_here_is_no_fault_of_the_data(capsys, name):
+    assert main(["data", "check", name]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"regard: {name} is not on this machine: put ")
+
+
+def test_a_named_text_is_checked_where_it_is(tmp_path, capsys):
+    home = tmp_path / "data" / "tiny_shakespeare"
+    home.mkdir(parents=True)
+    (home / "input.txt").write_text("First Citizen:\nSpeak, speak.\n\n" * 10)
+    for name in ("tiny_shakespeare", str(home)):
+        assert main(["data", "check", name]) == 0
+        assert "tiny_shakespeare: 300 characters (270 train" in capsys.readouterr().out
+    (home / "input.txt").write_bytes(b"First\n\xff\n")
+    assert "input.txt, line 2 is not UTF-8" in check("tiny_shakespeare").problems[0]
+
+
+def test_a_name_that_nobody_has_is_told_with_the_nearest(capsys):
+    assert main(["data", "check", "wikitxt"]) == 2
+    assert capsys.readouterr().err == "regard: wikitxt is not there; did you mean 'wikitext-2'?\n"
 
 
 def test_scenes_are_checked_against_what_they_show(monkeypatch, capsys):

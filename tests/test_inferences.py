@@ -295,6 +295,18 @@ def test_what_is_held_shares_no_sentence_but_all_its_words(learnt, held):
     assert words(" ".join(told(held))) <= words(" ".join(told(learnt)))
 
 
+def test_halves_of_what_is_held_share_no_sentence_either(learnt):
+    def told(pairs):
+        return {text for pair in pairs for text in pair[:2]}
+
+    halves = [told(inference_pairs(2_000, seed=1, held=True, half=half)) for half in (0, 1)]
+    assert not halves[0] & halves[1] and min(map(len, halves)) > 2_500
+    assert all(not told(learnt) & half for half in halves)
+    for wrong in ({"half": 2, "held": True}, {"half": 0}):
+        with pytest.raises(ValueError, match=r"half=\d and held=\w+: what is held has the halves"):
+            inference_pairs(1, seed=0, **wrong)
+
+
 def test_every_sentence_shows_the_two_words_that_decide_whether_it_is_held():
     for name, rule in RULES.items():
         for template in (*rule.firsts, *rule.seconds):

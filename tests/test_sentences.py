@@ -34,6 +34,7 @@ SIGNS = (
     r"""Mr. U.S. He he I 5. 3.14 . ... ? ! " ' ( ) a.m. etc. end. end." (end.) No. <unk> é “ ”"""
 )
 PIECES = st.sampled_from([*SIGNS.split(), " ", "\n", "  "])
+NO_SPACE = "。！？।"  # stops that need none behind them
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,27 @@ PIECES = st.sampled_from([*SIGNS.split(), " ", "\n", "  "])
 def test_sentences_end_where_a_reader_ends_them(sentences):
     assert split(" ".join(sentences)) == sentences
     assert split("\n".join(" ".join(sentences).split())) == sentences
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["今日は雨だ。", "明日は晴れる！", "本当？", "はい"],
+        ["彼は「行く。すぐに行く！」と言った。", "私は驚いた。"],
+        ["彼（本名。太郎）は来た。", "『終わり。』という本だ。", "閉じない「括弧。", "次"],
+        ["वह गया।", "वह आया।", "क्यों？"],
+    ],
+    ids=lambda sentences: sentences[0],
+)
+def test_some_stops_need_no_space_behind_them(sentences):
+    assert split("".join(sentences)) == split(" ".join(sentences)) == sentences
+
+
+@given(st.text(alphabet=f'ab {NO_SPACE}「」（）."', max_size=40))
+def test_no_letter_is_lost_where_no_space_is_needed(text):
+    found = split(text)
+    assert "".join(found).replace(" ", "") == text.replace(" ", "")
+    assert all(sentence and sentence == " ".join(sentence.split()) for sentence in found)
 
 
 def test_wikitext_has_documents_by_its_titles_and_no_headings_in_them():
@@ -138,7 +160,9 @@ def test_it_does_not_matter_where_blocks_are_cut(cuts):
     assert list(documents(blocks)) == list(documents([WIKITEXT]))
 
 
-@given(st.lists(PIECES | st.text(max_size=5)).map(" ".join))
+@given(
+    st.lists(PIECES | st.text(st.characters(exclude_characters=NO_SPACE), max_size=5)).map(" ".join)
+)
 def test_no_word_is_lost_or_moved(text):
     found = split(text)
     assert " ".join(found).split() == text.split()

@@ -56,7 +56,9 @@ SAY = {
 ANY = ["the", "film", "was", "a", "soup", "and", "play"]
 MODEL = {"width": 32, "layers": 1, "heads": 2, "dropout": 0.0, "head_dropout": 0.0}
 VOCABULARY = {"kind": "words", "floor": 1}
-TINY = {"batch": 256, "longest": 16, "overlap": 4, "vocabulary": VOCABULARY, "model": MODEL}
+SHORT = {"batch": 256, "longest": 16, "overlap": 4}
+TINY = {**SHORT, "vocabulary": VOCABULARY, "model": MODEL}
+LENT = {**SHORT, "model": {"dropout": 0.0, "head_dropout": 0.0}}  # the rest is said by a start
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +122,8 @@ def pair_run(pairs, tmp_path_factory) -> rg.tasks.Run:
 def trained(table: Path | str, root: Path, **changes) -> rg.tasks.Run:
     plain = root / "plain.toml"  # whatever the recipes for these data are
     plain.write_text('[recipe]\ntask = "sentiment"\n', encoding="utf-8")
-    options = {"epochs": 1, "quiet": True, "report": False, "device": "cpu", **TINY, **changes}
+    options = LENT if "start" in changes else TINY
+    options = {"epochs": 1, "quiet": True, "report": False, "device": "cpu", **options, **changes}
     options = {"root": root, "train.average": 0.0, "train.optimiser.rate": 3e-3, **options}
     return rg.train("sentiment", data=table, recipe=plain, **options)
 
@@ -362,10 +365,36 @@ def test_other_texts_are_judged_with_the_classes_of_the_run(run, tmp_path):
     rows = [("film was fine", "positive"), ("a play", "positive"), ("dull", "negative")]
     other = write(tmp_path / "other.csv", [*rows, ("soup was lovely", "positive")])
     judged = run.evaluate(data=other)
-    assert judged.assessment.count == 4 and judged.baseline is None and judged.shared == 0
+    assert judged.assessment.count == 4 and judged.baseline is None
+    learnt = {*run.data.texts["train"].texts}
+    assert judged.shared == len(learnt & {text for text, _ in rows} | learnt & {"soup was lovely"})
     assert judged.majority == 0.75 and "counting" not in summary(judged, "all")
     assert SENTIMENT.revive(judged.to_values()).baseline is None
     assert not (run.folder.path / "evaluation-all.json").exists()  # not of the run's own data
+
+
+def test_other_texts_that_were_learnt_are_counted_while_that_can_be_known(tmp_path):
+    table = write(tmp_path / "own.csv", texts(60))
+    model, data = untrained(table)
+    learnt = data.texts["train"].texts
+    rows = [(learnt[0], "positive"), (learnt[0], "negative"), ("a new one", "positive")]
+    other = write(tmp_path / "other.csv", [*rows, (data.texts["validation"].texts[0], "negative")])
+
+    def judged() -> Judgement:
+        found = SENTIMENT.read_other(model.config, model.facts, str(other))
+        return SENTIMENT.judge(model, found, "all")
+
+    assert judged().shared == 2 and "2 of the texts are among those" in summary(judged(), "all")
+    fewer, _ = untrained(table, labels=20)
+    some = SENTIMENT.read_other(fewer.config, fewer.facts, str(table))
+    assert SENTIMENT.judge(fewer, some, "all").shared >= 20, "of those that were drawn"
+    assert SENTIMENT.judge(model, data, "train").shared is None
+    write(table, texts(60, seed=1))  # no longer what it learnt from
+    assert judged().shared is None and "among those learnt" not in summary(judged(), "all")
+    table.unlink()
+    values = judged().to_values()
+    assert values["shared"] is None and SENTIMENT.revive(values).shared is None
+    assert SENTIMENT.revive({**values, "shared": 0}).shared == 0, "as files of older runs say"
 
 
 def test_labels_of_other_texts_have_the_numbers_of_the_run(tmp_path):
@@ -812,6 +841,18 @@ def test_the_epoch_of_a_balanced_run_is_chosen_by_all_classes_alike(tmp_path, ca
     assert "best validation.balanced accuracy" in repr(run)
 
 
+def test_a_mask_on_too_small_a_grid_is_refused_before_training_and_in_a_run(run, table, tmp_path):
+    small = {"mask": "axial((3, 3))"}
+    said = r"grid of 3 × 3, and length=16 is more than its 9 places, .*: 6 × 3 would do"
+    with pytest.raises(UserError, match=said):
+        trained(table, tmp_path, out=tmp_path / "run", model={**MODEL, **small})
+    assert not (tmp_path / "run").exists()
+    loaded = rg.load(run.folder.path, device="cpu")
+    loaded.config = replace(loaded.config, model=replace(loaded.config.model, **small))
+    with pytest.raises(UserError, match=f"config.toml: mask=.* {said}"):
+        loaded.predict("a fine soup")
+
+
 # Where it begins
 
 
@@ -852,6 +893,44 @@ def test_a_reader_that_has_read_before_is_taken_over(table, tmp_path):
     # The second text of a pair is told from the first by what was learnt of segments.
     with_pooler, _ = untrained(table, start=start, **{"model.pooler": True, "model.pool": "first"})
     assert torch.equal(with_pooler.model.bert.pooler.weight, kept["bert.pooler.weight"])
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"model.width": 32}, r"model\.width=32 goes unheard, for start='.*start' has 24: leave"),
+        ({"model.attention": "linear"}, "model.attention='linear' goes .* has 'softmax'"),
+        ({"model.length": 64}, "model.length=64 goes unheard, for .* has 16"),
+        ({"vocabulary.size": 999}, "vocabulary.size=999 goes unheard, .* has words of its own"),
+    ],
+    ids=str,
+)
+def test_what_a_start_decides_is_not_said_in_vain(table, tmp_path, said, words):
+    start = pretrained(tmp_path / "start")
+    with pytest.raises(UserError, match=words):
+        trained(table, tmp_path, out=tmp_path / "run", start=start, **said)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_a_start_has_too_may_be_said_and_what_is_our_own_is_heard(table, tmp_path):
+    start, said = pretrained(tmp_path / "start"), {"model.width": 24, "model.mask": "window(3)"}
+    run = trained(table, tmp_path, out=tmp_path / "run", start=start, **said)
+    assert run.config.model.mask == "window(3)" and run.config.model.width == 24
+    with pytest.raises(UserError, match=r"model\.width=32 goes unheard, .* has 24"):
+        rg.train("sentiment", resume=True, out=tmp_path / "run", model={"width": 32}, quiet=True)
+
+
+def test_a_recipe_made_for_no_start_gives_way_to_one_and_that_is_told(table, tmp_path, capsys):
+    options = {**SHORT, "report": False, "device": "cpu", "epochs": 1, "root": tmp_path}
+    for recipe in ("own", "sick", "sst2-few"):
+        options["start"] = pretrained(tmp_path / recipe)
+        run = rg.train("sentiment", data=table, recipe=recipe, labels=0, **options)
+        told = [line for line in capsys.readouterr().out.splitlines() if "decides" in line]
+        assert run.config.model.width == 24 and run.config.model.dropout > 0
+        if recipe == "sst2-few":  # which is made for one
+            assert not told
+        else:
+            assert f"and not the recipe {recipe}" in told[0] and "model.width" in told[0]
 
 
 def test_an_untrained_start_lends_its_vocabulary_and_sizes_alone(table, tmp_path):
@@ -1041,6 +1120,25 @@ def test_a_report_and_its_faithfulness_are_of_windows_too(table):
         assert item["answers"][0]["share"] == pytest.approx(answer.shares[0], abs=1e-5)
     (about,) = (each for each in sections if each["title"] == "Are these the words that mattered?")
     assert "Of a text that is read in windows, only the one that speaks most" in about["words"]
+
+
+def test_a_reader_of_channels_reports_and_shows_its_words_without_what_was_read(
+    table, tmp_path, monkeypatch
+):
+    model = {**MODEL, "attention": "channels"}
+    run = trained(table, tmp_path, out=tmp_path / "run", model=model, report=True)
+    assert "no map of places to show" in (tmp_path / "run/report.html").read_text(encoding="utf-8")
+    look = run.look("the soup was fine")
+    words, mattered, *_ = look.looked.document["sections"]
+    (item,) = words["data"]["items"]
+    assert [method["name"] for method in item["methods"]] == ["left out", "gradient"]
+    assert words["words"].endswith("channels read channels, and there is no map of places to show.")
+    gains = [each["name"] for each in mattered["data"]["items"]]
+    assert gains == [f"gain of {name} over random" for name in ("left out", "gradient")]
+    drawn = {}
+    monkeypatch.setattr(views_module, "word_figure", lambda *_, **options: drawn.update(options))
+    look.write(tmp_path / "look.png")
+    assert "no map of places" in drawn["caption"]
 
 
 def test_a_look_needs_no_data(run, monkeypatch):

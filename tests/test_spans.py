@@ -146,6 +146,55 @@ def test_a_sentence_longer_than_the_room_stands_alone_and_is_cut():
     assert len(pairs) and 1 not in shown, "and is in no pair"
 
 
+def seen_of(documents: Documents, parts: list[np.ndarray]) -> np.ndarray:
+    """Which tokens some texts have."""
+    seen = np.zeros(documents.tokens, bool)
+    for begin, count in np.concatenate(parts).tolist():
+        seen[begin : begin + count] = True
+    return seen
+
+
+@examples(60)
+@given(texts, st.integers(4, 20), st.integers(1, 2), st.integers(0, 9))
+def test_long_sentences_lie_in_pieces_and_every_token_is_read(lengths, room, together, seed):
+    words = fit_raw(["a"], size=300)
+    told = [["abcdefghij"[: n % 10] + "k" * (n - n % 10) for n in some] for some in lengths]
+    whole, documents = in_documents(told, words), in_documents(told, words, room, together)
+    assert documents.lines.numbers.tolist() == whole.lines.numbers.tolist()
+    assert documents.sentences == whole.sentences == len(whole.lines)
+    assert {*whole.lines.starts.tolist()} <= {*documents.lines.starts.tolist()}
+    long = whole.lines.lengths[whole.lines.lengths > room]
+    assert documents.cut == len(long)
+    assert documents.pieces == sum(-(-n // (room // together)) for n in long.tolist())
+    assert documents.lines.lengths.max() <= room
+    assert documents.count == whole.count
+    assert seen_of(documents, [single_rows(documents, room, drawn(seed)).first]).all()
+
+
+def test_a_text_without_stops_is_read_to_its_end_where_something_follows():
+    told = [["abcdefg" * 300], ["hijklmn" * 300]]
+    documents = in_documents(told, fit_raw(["a"], size=300), 61, 2)
+    assert documents.sentences == 2 and documents.cut == 2 and documents.alone(61) == 0
+    rows = [next_rows(documents, 61, drawn(seed))[0] for seed in range(9)]
+    assert seen_of(documents, [rows[0].first, rows[0].second]).mean() > 0.6
+    read = seen_of(documents, [part for one in rows for part in (one.first, one.second)])
+    assert read.mean() > 0.99, "over several epochs"
+
+
+@examples(60)
+@given(texts, st.integers(4, 40))
+def test_what_fits_with_no_neighbour_is_alone(lengths, room):
+    documents = made(*lengths)
+    alone = sum(
+        n
+        for some in lengths
+        for at, n in enumerate(some)
+        if all(n + other > room for other in (*some[max(0, at - 1) : at], *some[at + 1 : at + 2]))
+    )
+    assert documents.alone(room) == pytest.approx(alone / documents.tokens)
+    assert in_documents([], fit_raw(["a"], size=300)).alone(room) == 0
+
+
 def test_nothing_follows_where_there_is_no_second_text():
     assert not len(next_rows(made([5]), 20, drawn())[0])
     assert not len(next_rows(made([5], [5]), 20, drawn())[0])

@@ -197,7 +197,7 @@ def test_other_pairs_are_cut_as_the_run_cuts_its_own(run, tmp_path):
     long = " ".join(["one"] * 25)
     other.write_text(f"one two\teins zwei\nfive\tfünf\n{long}\t{long}\n", encoding="utf-8")
     judged = run.evaluate(data=other)
-    assert judged.scores.count == 3 and judged.cut == 1 and judged.shared == 0
+    assert judged.scores.count == 3 and judged.cut == 1 and not judged.shared
     assert "1 of the sources were too long" in summary(judged, "all")
     assert "eins zwei" in judged.translations
 

@@ -4,7 +4,7 @@ from regard.tasks.pretrain.views import ASKED
 from regard.tasks.recipe import recipes
 from results_page.cells import epochs, folded, middle, percent, spread, table, took
 from results_page.origins import origin, origins
-from results_page.records import Facts, Interval, read, recorded, runs_of, seen
+from results_page.records import Facts, Interval, notes, read, recorded, runs_of, seen
 
 PAIRS = ("next", "inverted", "inference")
 CHANCE = 1 / 2  # half of the pairs have the answer yes
@@ -15,16 +15,19 @@ def pretrained() -> list[str]:
     """How well each kind of question is answered on test."""
     parts = ["## Pretraining (`pretrain`)", PRETRAINED.format(chance=f"{CHANCE:.0%}")]
     for facts in runs_of("pretrain"):
+        # Older records do not say what counting words comes to.
+        counted = ["counting words"] * ("next by counting" in facts["runs"][0]["figures"])
         rows = [
             [
                 f"*{name}*: {words}",
                 percent(seen(facts, name)),
+                *(percent(seen(facts, f"{name} by counting")) for _ in counted),
                 f"{CHANCE:.0%}" if name in PAIRS else "",
             ]
             for name, words in ASKED.items()
         ]
-        head = ["question", f"accuracy on {facts['split']}", "chance"]
-        parts += [told(facts), table(head, rows), origins([facts])[1]]
+        head = ["question", f"accuracy on {facts['split']}", *counted, "chance"]
+        parts += [told(facts), table(head, rows), origins([facts])[1], *notes([facts])]
     return parts if len(parts) > 2 else []
 
 

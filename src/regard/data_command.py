@@ -42,14 +42,20 @@ CAPTIONED = {
 def data(
     action: Positional[Literal["list", "check", "fetch", "clean"]] = "list",
     target: Positional[str] = "",
+    text: str = "",
+    label: str = "",
+    pair: str = "",
     mirror: str = "",
     dry_run: bool = False,
 ) -> None:
     """Show, check, fetch or free data.
 
     Args:
-        action: list what there is; check a set of your own; fetch one by name; clean the cache.
+        action: list what there is; check one, or your own; fetch one by name; clean the cache.
         target: a name or a path to check, a name to fetch, a name whose download to delete.
+        text: the column of a table to check that holds the texts, if its name does not tell.
+        label: the column that holds the labels.
+        pair: a column with a second text, if rows are pairs.
         mirror: fetch from this address instead of the official one.
         dry_run: only show what clean would free.
     """
@@ -60,7 +66,7 @@ def data(
         case "list":
             show_sets()
         case "check":
-            show_check(target)
+            show_check(target, text, label, pair)
         case "fetch":
             show_fetch(target, mirror)
         case "clean":
@@ -142,10 +148,10 @@ def how_to_get(name: str) -> str:
     )
 
 
-def show_check(target: str) -> None:
+def show_check(target: str, text: str = "", label: str = "", pair: str = "") -> None:
     from regard.data.check import check
 
-    report = check(target)
+    report = check(target, text=text, label=label, pair=pair)
     for sentence in report.problems:
         print(f"wrong: {sentence}")
     for sentence in report.notes:

@@ -31,12 +31,10 @@ class CaptionReport:
 
     def sentences(self) -> Iterator[str]:
         """What the set is, for people to read after the problems and notes."""
-        yield (
-            f"{self.name}: {sum(self.images.values())} images with "
-            f"{sum(self.captions.values())} captions ("
-            + ", ".join(f"{self.images[split]} {split}" for split in SPLITS)
-            + ")"
-        )
+        if count := sum(self.images.values()):
+            sizes = ", ".join(f"{self.images[split]} {split}" for split in SPLITS)
+            captions = sum(self.captions.values())
+            yield f"{self.name}: {count} images with {captions} captions ({sizes})"
         if self.statistics:
             yield from self.statistics.sentences()
 

@@ -1,8 +1,9 @@
 """Everything that is wrong with a data set, found before any training."""
 
 import hashlib
+import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,16 +13,29 @@ from regard.data.caption_files import NAMES, TABLES, TEXT_COLUMNS, TOKENS
 from regard.data.captions import CaptionSet
 from regard.data.catalogue import EMBEDDED, KNOWN, from_listing, read_images, resolve
 from regard.data.cifar import holds_cifar
+from regard.data.corpus import CORPORA
 from regard.data.embedded.scene_grammar import true_of
 from regard.data.embedded.scene_set import HELD, scene_set
 from regard.data.embedded.scenes import scene
 from regard.data.idx import holds_idx
 from regard.data.images import SPLITS, FileImages, ImageSet
-from regard.data.label_files import part_files
+from regard.data.labelled import LABELLED
 from regard.data.listing import LABEL_COLUMNS, list_images, table
-from regard.data.text_check import TextReport, check_labels, check_text, holds_labels, holds_text
+from regard.data.pairs import PAIRS
+from regard.data.text_check import (
+    TextReport,
+    alike,
+    check_labels,
+    check_pairs,
+    check_text,
+    holds_labels,
+    holds_pairs,
+    holds_text,
+    is_blank,
+    is_plain,
+)
 from regard.data.workers import decode_all
-from regard.errors import UserError
+from regard.errors import UserError, nearest
 
 
 @dataclass(frozen=True)
@@ -36,26 +50,38 @@ class Report:
 
     def sentences(self) -> Iterator[str]:
         """What the set is, for people to read after the problems and notes."""
-        if self.images:
+        if count := sum(self.images.values()):
             sizes = ", ".join(f"{self.images[split]} {split}" for split in SPLITS)
-            count = sum(self.images.values())
             yield f"{self.name}: {count} images ({sizes}), {self.classes} classes"
 
 
-def check(data: str, *, workers: int | None = None) -> Report | CaptionReport | TextReport:
-    """Read every image or text of a set, by its name or path, and list what is wrong."""
+def check(
+    data: str, *, text: str = "", label: str = "", pair: str = "", workers: int | None = None
+) -> Report | CaptionReport | TextReport:
+    """Read every image or text of a set, by its name or path, and list what is wrong.
+
+    `text`, `label` and `pair` name the columns of a table of texts, where it needs that.
+    """
+    for names, of_words in ((LABELLED, check_labels), (CORPORA, check_text), (PAIRS, check_pairs)):
+        if data in names and not (text or label or pair):
+            return of_words(data)  # what is not on this machine is an error, and not a fault of it
     if data == SCENES:
         return check_scenes()
     path = resolve(data)
-    if (of_words := check_words(path)) is not None:
-        return of_words
+    if (found := check_words(data, path, text, label, pair)) is not None:
+        return found
     if data == FLICKR8K or holds_captions(path):
         return caption_check.check_captions(data, workers=workers)
     if data in EMBEDDED or data in KNOWN or holds_cifar(path) or holds_idx(path):
         return check_official(data)
+    if is_plain(path):
+        return said(check_text, data)
+    if not os.path.exists(path) and not any(sign in data for sign in "/\\."):
+        known = (SCENES, FLICKR8K, *EMBEDDED, *KNOWN, *CORPORA, *PAIRS, *LABELLED)
+        raise UserError(f"{path} is not there; {nearest(data, known)}")
     listing = list_images(path)
     problems = [*listing.problems, *listing.doubts]
-    notes = []
+    notes = list(alike(listing.classes))
     if listing.passed_over:
         count, first = len(listing.passed_over), listing.passed_over[0]
         notes.append(f"{count} files are no images by their names, such as {first}; not read")
@@ -82,19 +108,35 @@ def check_official(data: str) -> Report:
     return Report(images.name, len(images.classes), counts(images), (), note)
 
 
-def check_words(path: Path) -> TextReport | None:
+def check_words(
+    data: str, path: Path, text: str = "", label: str = "", pair: str = ""
+) -> TextReport | None:
     """What is wrong with texts in a file or a folder; None for what holds or names images."""
+    if text or label or pair:
+        return said(check_labels, data, text, label, pair)
+    if "," in data and not os.path.exists(path):
+        return said(check_pairs, data)
     try:
-        if path.is_dir():
-            train = part_files(path).get("train")
-            return check_labels(path) if train is not None and holds_labels(train) else None
-        if path.name in NAMES or not path.is_file():
+        if is_blank(path):
+            return TextReport((f"{path} is empty, or has nothing but spaces and line breaks",))
+        if path.name in NAMES and path.is_file():
             return None
+        if holds_pairs(path):
+            return said(check_pairs, data)
         if holds_labels(path):
-            return check_labels(path)
-        return check_text(path) if holds_text(path) and not says_words(path) else None
+            return said(check_labels, data)
+        alone = path.is_file() and holds_text(path) and not says_words(path)
+        return said(check_text, data) if alone else None
     except OSError:
         return None  # whoever reads it next says why
+
+
+def said(check_one: Callable[..., TextReport], data: str, *columns: str) -> TextReport:
+    """A report; what makes the whole of your own texts no use is what is wrong with them."""
+    try:
+        return check_one(data, *columns)
+    except UserError as trouble:
+        return TextReport((str(trouble),))
 
 
 SCENES, FLICKR8K = "scenes", "flickr8k"  # sets of captions that have a name

@@ -5,7 +5,8 @@
 
 A blank line ends a paragraph, and with it a sentence; a heading is no sentence, and one of the
 highest level (`# Title`, `= Title =`, `Chapter 1`, or underlined by ===) begins another document.
-Text whose words and signs are separated by spaces, as in WikiText, is read as well.
+Text whose words and signs are separated by spaces, as in WikiText, is read as well, and so is text
+in which a sentence ends by 。！？ or । and the next begins without a space.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ OFTEN_FIRST = listed(
     until upon we what when where whether which while who why with within without yet you"""
 )
 
-STOP = re.compile(r"""([.!?…]+)["'”’»)\]}*`]*(?= )""")
+STOP = re.compile(r"""([.!?…]+)["'”’»)\]}*`]*(?= )|[。！？।]+["'”’»)\]}」』）】]*""")
+QUOTES = ("「」", "『』", "（）")  # inside these, a stop without a space ends nothing
 CLOSING = re.compile(r""" ["'”’»)\]}](?= |$)""")
 STRAIGHT = {' "': '"', " '": " ' "}  # an apostrophe inside a word is no quote
 NEXT = re.compile(r""" (?:["'“‘«(\[{<*`_~$£€#] ?)*(\w\S*)""")
@@ -81,14 +83,17 @@ def documents(text: Iterable[str]) -> Iterator[list[str]]:
 
 
 def split(paragraph: str) -> list[str]:
-    """The sentences of a paragraph; they have its words in its order, one space between two."""
+    """The sentences of a paragraph; they have its words in its order, one space between two.
+
+    Where no space follows a stop that needs none, there is none to drop.
+    """
     text = " ".join(paragraph.split())
     found, begin = [], 0
     for stop in STOP.finditer(text):
         end = closed(text, stop.end())
         if ends(text, begin, stop, end):
             found.append(text[begin:end])
-            begin = end + 1
+            begin = end + text.startswith(" ", end)
     return [*found, text[begin:]] if text[begin:] else found
 
 
@@ -143,6 +148,8 @@ def closed(text: str, end: int) -> int:
 
 def ends(text: str, begin: int, stop: re.Match[str], end: int) -> bool:
     """Whether a stop ends the sentence that began at `begin`; if so, it ends at `end`."""
+    if not stop[1]:  # one that needs no space
+        return not any(in_bracket(text, begin, stop.start(), stop.start(), *q) for q in QUOTES)
     following = NEXT.match(text, end)
     if not following:
         return False
@@ -164,9 +171,11 @@ def ends(text: str, begin: int, stop: re.Match[str], end: int) -> bool:
     return True
 
 
-def in_bracket(text: str, begin: int, stop: int, end: int) -> bool:
+def in_bracket(
+    text: str, begin: int, stop: int, end: int, opening: str = "(", closing: str = ")"
+) -> bool:
     """Whether a stop is inside a bracket that is closed soon after."""
-    if text.rfind("(", begin, stop) <= text.rfind(")", begin, stop):
+    if text.rfind(opening, begin, stop) <= text.rfind(closing, begin, stop):
         return False
-    close = text.find(")", end, end + BRACKET)
-    return close >= 0 and "(" not in text[end:close]
+    close = text.find(closing, end, end + BRACKET)
+    return close >= 0 and opening not in text[end:close]

@@ -1,11 +1,12 @@
 """Documents as sentences in tokens, and runs of their sentences as texts to read.
 
-    documents = in_documents(sentences.documents(corpus.train), words)
-    single_rows(documents, 126, draw)       # texts that fill 126 tokens with whole sentences
+    documents = in_documents(sentences.documents(corpus.train), words, room=125, together=2)
+    single_rows(documents, 125, draw)       # texts that fill 125 tokens with whole sentences
     next_rows(documents, 125, draw)         # pairs: half of them follow one another, half do not
 
 All sentences lie in one array, document after document, so that a run of them is a slice of it and
-new texts are drawn for every epoch without moving a token.
+new texts are drawn for every epoch without moving a token. A sentence that is longer than the room
+lies there in pieces, or else only its beginning would ever be read.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -27,10 +29,17 @@ TRIES = 30  # places that are looked at for a text that does not follow
 
 @dataclass(frozen=True, eq=False)
 class Documents:
-    """Sentences in tokens, and the document that each is of."""
+    """Sentences, or pieces of long ones, in tokens, and the document that each is of."""
 
     lines: Lines
     owner: Int64[np.ndarray, "sentences"]
+    cut: int = 0  # sentences that lie in pieces
+    pieces: int = 0  # of these
+
+    @property
+    def sentences(self) -> int:
+        """How many sentences there are, pieces of one counted once."""
+        return len(self.lines) - self.pieces + self.cut
 
     @property
     def count(self) -> int:
@@ -46,21 +55,46 @@ class Documents:
         """The sentence behind the last of each one's document."""
         return np.searchsorted(self.owner, self.owner, side="right")
 
+    def alone(self, room: int) -> float:
+        """The share of the tokens that fit into the room with no sentence beside their own."""
+        lengths = self.lines.lengths
+        fits = np.zeros(len(lengths), bool)
+        beside = (self.owner[1:] == self.owner[:-1]) & (lengths[1:] + lengths[:-1] <= room)
+        fits[1:] |= beside
+        fits[:-1] |= beside
+        return float(lengths[~fits].sum() / max(1, self.tokens))
 
-def in_documents(found: Iterable[Sequence[str]], words: Vocabulary) -> Documents:
+
+def in_documents(
+    found: Iterable[Sequence[str]], words: Vocabulary, room: int | None = None, together: int = 1
+) -> Documents:
     """Every sentence cut into tokens; one without any is left out, and so is an empty document.
 
-    Each has a space before it, as it stands in running text: byte pairs know words by that.
+    Each has a space before it, as it stands in running text: byte pairs know words by that. One of
+    more tokens than there is `room` for is cut into pieces, of which so many fit there `together`.
     """
     sentences: list[Sequence[int]] = []
     owner: list[int] = []
-    number = 0
+    number = cut = pieces = 0
     for document in found:
-        some = [tokens for sentence in document if (tokens := words.encode(f" {sentence}"))]
-        sentences += some
-        owner += [number] * len(some)
-        number += bool(some)
-    return Documents(lined(sentences), np.array(owner, np.int64))
+        before = len(sentences)
+        for tokens in (words.encode(f" {sentence}") for sentence in document):
+            if room is None or len(tokens) <= room:
+                sentences += [tokens] if tokens else []
+            else:
+                some = in_pieces(tokens, room // together)
+                sentences += some
+                cut, pieces = cut + 1, pieces + len(some)
+        owner += [number] * (len(sentences) - before)
+        number += len(sentences) > before
+    return Documents(lined(sentences), np.array(owner, np.int64), cut, pieces)
+
+
+def in_pieces(tokens: Sequence[int], most: int) -> list[Sequence[int]]:
+    """All of a sentence in as few pieces as can be, of about one length, at most so long each."""
+    count = -(-len(tokens) // most)
+    ends = [len(tokens) * at // count for at in range(count + 1)]
+    return [tokens[start:end] for start, end in pairwise(ends)]
 
 
 def single_rows(documents: Documents, room: int, draw: np.random.Generator) -> Rows:
@@ -101,7 +135,8 @@ def runs(documents: Documents, room: int, draw: np.random.Generator) -> Iterator
     """Sentences of one document that fit together, from its beginning to its end.
 
     The first run of each document is cut short by chance, so that other sentences come together
-    in another epoch. A sentence that is too long by itself is a run of its own.
+    in another epoch. A sentence that is too long by itself, as it was not cut into pieces, is a
+    run of its own.
     """
     lengths, owner = documents.lines.lengths.tolist(), documents.owner.tolist()
     start, held, limit = 0, 0, room

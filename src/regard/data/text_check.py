@@ -1,19 +1,36 @@
-"""What is wrong with texts of your own, with labels or without, found before any training."""
+"""What is wrong with texts, with labels, with translations or alone, found before any training."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from regard.data import pair_files
+from regard.data.caption_check import EXAMPLES
 from regard.data.caption_files import IMAGE_COLUMNS
-from regard.data.corpus import ENDINGS, read_corpus
+from regard.data.catalogue import resolve
+from regard.data.corpus import CORPORA, ENDINGS, Corpus, find_corpus, read_corpus, texts_in
+from regard.data.decode import SUFFIXES
 from regard.data.images import SPLITS
-from regard.data.label_files import TABLES, head_of
+from regard.data.label_files import LABEL_COLUMNS, TABLES, TEXT_COLUMNS, head_of, part_files
 from regard.data.labelled import LabelledSet, read_labelled
-from regard.data.pair_files import ending
+from regard.data.labelled_sets import name_at
+from regard.data.listing import images_in
+from regard.data.pair_files import TABLE, ending, lines_of
+from regard.data.pairs import PairSet, in_order, read_pairs
+from regard.data.sentences import lines
+from regard.data.text import BLOCK, Text, opened
 from regard.errors import UserError
+
+LONG = 10_000  # characters of a line, or of a text with a label, that are worth knowing of
+LONG_SENTENCE = 1_000  # the same of a text with a translation
+MANY = 2**22  # lines that are remembered, so as to know them again
+SHOWN = 60  # characters of an example
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -29,55 +46,194 @@ class TextReport:
         yield from self.told
 
 
+# What lies there
+
+
 def holds_labels(path: Path) -> bool:
-    """Whether a file is a table that names no images."""
+    """Whether a file is a table that names no images, or a folder has one to train on."""
+    if name_at(path):
+        return True
+    if path.is_dir():
+        train = part_files(path).get("train")
+        return train is not None and holds_labels(train)
     if not path.is_file() or ending(path).lower() not in TABLES:
         return False
     head = head_of(path)
-    return len(head) > 1 and set(IMAGE_COLUMNS).isdisjoint(head)
+    return bool(head) and set(IMAGE_COLUMNS).isdisjoint(head)
+
+
+def holds_pairs(path: Path) -> bool:
+    """Whether texts lie beside their translations: two columns, neither of which is of labels.
+
+    Or, in a folder, such a table to train on, or files of two languages.
+    """
+    if path.is_dir():
+        found = pair_files.part_files(path).get("train", {})
+        others = {*TABLES, *(name[1:] for name in ENDINGS)}
+        return len({*found} - others) > 1 or ([*found] == [TABLE] and holds_pairs(found[TABLE]))
+    if not path.is_file() or ending(path) != TABLE:
+        return False
+    rows = [line.split(b"\t") for line in lines_of(path) if line.strip()]
+    named = {column.strip().lower().decode(errors="replace") for row in rows[:1] for column in row}
+    if not named.isdisjoint(
+        (*TEXT_COLUMNS.split(", "), *LABEL_COLUMNS.split(", "), *IMAGE_COLUMNS)
+    ):
+        return False
+    pairs = [row for row in rows if len(row) == 2]
+    few, many = sorted(len({row[at] for row in pairs}) for at in (0, 1))
+    return 2 * len(pairs) > len(rows) and 2 * few > many
 
 
 def holds_text(path: Path) -> bool:
-    """Whether a file is plain text by its name."""
+    """Whether a file is plain text by its name, or a folder has such files and no image."""
+    if path.is_dir():
+        return bool(texts_in(path)) and not images_in(path)[0]
     return path.is_file() and path.name.lower().removesuffix(".gz").endswith(ENDINGS)
 
 
-def check_labels(path: Path) -> TextReport:
-    """Texts and labels in a table or a folder of some: rows of no use, and texts that recur."""
+def is_plain(path: Path) -> bool:
+    """The same, or whether a file may be text though its name does not say so."""
     try:
-        found = read_labelled(path, skip_bad=True)
-    except UserError as trouble:
-        return TextReport((unreadable(path, trouble),))
+        if holds_text(path) or not path.is_file():
+            return holds_text(path)
+        if path.suffix.lower() in (*SUFFIXES, ".csv", ".tsv"):
+            return False
+        with opened(path) as file:
+            return b"\0" not in file.read(2**10)
+    except OSError:
+        return False  # whoever reads it next says why
+
+
+def is_blank(path: Path) -> bool:
+    """Whether a file has nothing but spaces and line breaks."""
+    if not path.is_file():
+        return False
+    with opened(path) as file:
+        return all(not some.strip() for some in iter(lambda: file.read(BLOCK), b""))
+
+
+# What is wrong with it
+
+
+def check_labels(data: str, text: str = "", label: str = "", pair: str = "") -> TextReport:
+    """Texts and labels in a table or a folder of some: rows of no use, and texts that recur."""
+    found = all_of_use(read_labelled, data, text=text, label=label, pair=pair)
     labels = labels_of(found)
     counts = Counter(label for some in labels.values() for label in some)
     named = ", ".join(f"{found.classes[label]} {count:,}" for label, count in counts.most_common())
-    notes = []
+    notes = list(alike(found.classes))
     twofold = [text for text, some in labels.items() if len(set(some)) > 1]
     if twofold:  # only a note, as each may be the first of a pair whose second nobody named
         some = " and ".join(found.classes[label] for label in sorted(set(labels[twofold[0]])))
         notes.append(
-            f"texts with more than one label: {len(twofold):,}, such as {twofold[0][0][:60]!r}, "
-            f"which is called {some}"
+            f"texts with more than one label: {len(twofold):,}, such as "
+            f"{twofold[0][0][:SHOWN]!r}, which is called {some}"
         )
     if again := sum(len(some) > 1 for some in labels.values()):
         notes.append(f"texts that occur more than once: {again:,}")
-    for part in ("validation", "test"):
-        if known := found.shared(part):
+    notes += long_ones([one for texts in labels for one in texts], LONG)
+    for part in in_order(found.parts):
+        if part != "train" and (known := found.shared(part)):
             notes.append(f"texts of {part} that are learnt from too: {known:,}")
+    what = "pairs of texts" if found["train"].seconds else "texts"
     return TextReport(
         found.skipped,
         tuple(notes),
-        (f"{found.name}: {counts.total():,} texts, {len(found.classes)} classes ({named})",),
+        (f"{found.name}: {counts.total():,} {what}, {len(found.classes)} classes ({named})",),
     )
 
 
-def unreadable(path: Path, trouble: UserError) -> str:
-    """Why nothing of a table can be used: its first fault, which leaving out rows had hidden."""
+def check_pairs(data: str) -> TextReport:
+    """Texts and their translations: lines of no use, and texts that recur or are not translated."""
+    found: PairSet = all_of_use(read_pairs, data)
+    times = Counter(
+        pair for part in found.parts.values() for pair in zip(part.source, part.target, strict=True)
+    )
+    notes = []
+    if again := sum(count > 1 for count in times.values()):
+        notes.append(f"pairs that occur more than once: {again:,}")
+    several = [text for text, count in Counter(one for one, _ in times).items() if count > 1]
+    same = [one for one, other in times if one == other]
+    for what, texts in (
+        ("texts with more than one translation", several),
+        ("texts whose translation is the text itself", same),
+    ):
+        if texts:
+            notes.append(f"{what}: {len(texts):,}, such as {texts[0][:SHOWN]!r}")
+    notes += long_ones([text for pair in times for text in pair], LONG_SENTENCE)
+    for part in in_order(found.parts):
+        if part != "train" and (known := found.shared(part)):
+            notes.append(f"pairs of {part} that are learnt from too: {known:,}")
+    sizes = ", ".join(f"{len(found[part]):,} {part}" for part in in_order(found.parts))
+    one, other = found.languages
+    told = f"{found.name}: {times.total():,} pairs, {one} and {other} ({sizes})"
+    return TextReport(found.skipped, tuple(notes), (told,))
+
+
+def check_text(data: str) -> TextReport:
+    """A plain text, or a folder of some, to its end: what is no UTF-8, and lines that recur."""
     try:
-        read_labelled(path)
-    except UserError as first:
-        trouble = first
-    return f"{trouble}{' when you train' if 'say with --' in str(trouble) else ''}"
+        corpus = read_corpus(data)
+        return checked_lines(corpus)
+    except UserError:
+        faults = [fault for path in files_of(data) for fault in undecodable(path)]
+        if not faults:
+            raise
+    more = len(faults) - EXAMPLES
+    return TextReport(
+        (*faults[:EXAMPLES], *([f"and {more:,} more like these"] if more > 0 else []))
+    )
+
+
+def checked_lines(corpus: Corpus) -> TextReport:
+    """How long the parts of a text are, and which of their lines are long, empty or known."""
+    seen: set[int] = set()  # hashes of lines to train on
+    total = empty = 0
+    long: list[str] = []
+    notes = []
+    for part in SPLITS:
+        again, example = 0, ""
+        for number, line in enumerate(lines_in(corpus[part]), start=1):
+            total += 1
+            if len(line) > LONG:
+                long.append(f"line {number:,} of {part}, of {len(line):,}")
+            if not (bare := line.strip()):
+                empty += 1
+            elif hash(bare) in seen:
+                again, example = again + 1, example or bare[:SHOWN]
+            elif part == "train" and len(seen) < MANY:
+                seen.add(hash(bare))
+        if again:
+            learnt = f"of {part} that are learnt from too"
+            what = "to train on that repeat an earlier one" if part == "train" else learnt
+            notes.append(f"lines {what}: {again:,}, such as {example!r}")
+    if long:
+        notes.append(f"lines of over {LONG:,} characters: {len(long):,}, such as {long[0]}")
+    sizes = {part: sum(map(len, corpus[part])) for part in SPLITS}
+    parts = ", ".join(f"{size:,} {part}" for part, size in sizes.items())
+    return TextReport(
+        (),
+        tuple(notes),
+        (
+            f"{corpus.name}: {sum(sizes.values()):,} characters ({parts})",
+            f"{total:,} lines, {empty:,} of them empty",
+        ),
+    )
+
+
+# What these need
+
+
+def all_of_use(read: Callable[..., T], data: str, **columns: str) -> T:
+    """What a reader finds where rows of no use are left out, and told of.
+
+    If nothing is left, the first fault is the error, which leaving out rows had hidden.
+    """
+    try:
+        return read(data, **columns, skip_bad=True)
+    except UserError:
+        read(data, **columns)
+        raise
 
 
 def labels_of(found: LabelledSet) -> dict[tuple[str, ...], list[int]]:
@@ -89,12 +245,49 @@ def labels_of(found: LabelledSet) -> dict[tuple[str, ...], list[int]]:
     return labels
 
 
-def check_text(path: Path) -> TextReport:
-    """A plain text, read to its end: what is no UTF-8 is found."""
-    try:
-        corpus = read_corpus(path)
-        sizes = {part: sum(map(len, corpus[part])) for part in SPLITS}
-    except UserError as trouble:
-        return TextReport((str(trouble),))
-    parts = ", ".join(f"{size:,} {part}" for part, size in sizes.items())
-    return TextReport((), (), (f"{corpus.name}: {sum(sizes.values()):,} characters ({parts})",))
+def alike(classes: Iterable[str]) -> Iterator[str]:
+    """Classes that nobody would tell apart who reads them aloud."""
+    spellings: dict[str, list[str]] = defaultdict(list)
+    for name in classes:
+        spellings[name.casefold()].append(name)
+    for same in spellings.values():
+        if len(same) > 1:
+            yield f"classes that differ only in capitals: {' and '.join(map(repr, same))}"
+
+
+def long_ones(texts: Sequence[str], most: int) -> Iterator[str]:
+    """A note on texts of more characters than that."""
+    if long := [text for text in texts if len(text) > most]:
+        yield f"texts of over {most:,} characters: {len(long):,}, such as {long[0][:SHOWN]!r}"
+
+
+def lines_in(text: Text) -> Iterator[str]:
+    """The lines of a text, without the nothing that is behind the last line break."""
+    held = ""
+    for number, line in enumerate(lines(text)):
+        if number:
+            yield held
+        held = line
+    if held:
+        yield held
+
+
+def files_of(data: str) -> list[Path]:
+    """The files that a text is read from; none of one that is embedded."""
+    path = find_corpus(data) if data in CORPORA else resolve(data)
+    if path is None or not path.is_dir():
+        return [path] if path is not None and path.is_file() else []
+    return texts_in(path)
+
+
+def undecodable(path: Path) -> Iterator[str]:
+    """A sentence for each line of a file that is no UTF-8."""
+    with opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as wrong:
+                yield (
+                    f"{path}, line {number:,} is not UTF-8: its byte {wrong.start + 1}, "
+                    f"0x{line[wrong.start]:02x}, belongs to no character; save it as UTF-8 first"
+                )

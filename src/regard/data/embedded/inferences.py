@@ -41,17 +41,22 @@ class InferencePair(NamedTuple):
     rule: str
 
 
-def inference_pairs(count: int, seed: int, *, held: bool = False) -> list[InferencePair]:
+def inference_pairs(
+    count: int, seed: int, *, held: bool = False, half: int | None = None
+) -> list[InferencePair]:
     """Different pairs, rule by rule in turn, true and false in turn, the same on every machine.
 
     Pairs that are `held` have no sentence in common with those that are not. Each sentence of a
     rule has one entry of the rule's first list of words and one of its second. If their places in
     these lists add up to a multiple of 5, it is held, and else it is not; rules that can say the
     same have the same two lists. So every word is known from training, and each fifth combination
-    is new.
+    is new. Of what is held, a `half` is that of the even multiples, 0, or of the odd ones, 1: two
+    that have no sentence in common either.
     """
     if count < 0:
         raise ValueError(f"there cannot be {count} pairs")
+    if half not in (None, 0, 1) or (half is not None and not held):
+        raise ValueError(f"half={half} and held={held}: what is held has the halves 0 and 1")
     number = random.Random(seed).random  # which Python promises never to change
     names = list(RULES)
     seen: set[tuple[str, str]] = set()
@@ -60,7 +65,7 @@ def inference_pairs(count: int, seed: int, *, held: bool = False) -> list[Infere
         round_, at = divmod(turn, len(names))
         name, wanted = names[at], (round_ + at) % 2 == 0
         for _ in range(TRIES):
-            pair = draw(name, wanted, number, held)
+            pair = draw(name, wanted, number, held, half)
             if pair[:2] not in seen:
                 break
         else:
@@ -70,7 +75,9 @@ def inference_pairs(count: int, seed: int, *, held: bool = False) -> list[Infere
     return pairs
 
 
-def draw(name: str, wanted: bool, number: Callable[[], float], held: bool) -> InferencePair:
+def draw(
+    name: str, wanted: bool, number: Callable[[], float], held: bool, half: int | None = None
+) -> InferencePair:
     """A pair of a rule with the answer that is wanted."""
 
     def one(of: Sequence[T]) -> T:
@@ -78,12 +85,18 @@ def draw(name: str, wanted: bool, number: Callable[[], float], held: bool) -> In
 
     rule = RULES[name]
     places = [one(range(len(some))) for some in rule.words]
-    while ((places[0] + places[1]) % HELD == 0) != held:
+    while not belongs(places[0] + places[1], held, half):
         places[:2] = (one(range(len(some))) for some in rule.words[:2])
     words = [some[place] for some, place in zip(rule.words, places, strict=True)]
     true, twins = one(twins_of(name))
     first, second = true if wanted else one(twins)
     return InferencePair(sentence(first, words), sentence(second, words), wanted, name)
+
+
+def belongs(total: int, held: bool, half: int | None) -> bool:
+    """Whether words whose places add up to this are among those asked for."""
+    multiple, rest = divmod(total, HELD)
+    return (rest == 0) == held and half in (None, multiple % 2)
 
 
 def sentence(template: str, words: Sequence[str | tuple[str, ...]]) -> str:

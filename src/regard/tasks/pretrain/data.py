@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -33,6 +33,7 @@ from regard.tasks.pretrain.pairs import (
 NEXT, MASKED = "next", "masked"
 ALL = "all"  # the whole of another text
 SEED = 20_181_011  # of what a model is measured by: always the same
+WORTH_SAYING = 0.01  # a share of the tokens from which on it is said what becomes of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,8 @@ class PretrainData:
     parts: Mapping[str, Part]
     facts: Facts
     own: bool = True  # whether it is what the model learnt from
+    left_out: Mapping[str, int] = field(default_factory=dict)  # sentences that were known, by part
+    notes: tuple[str, ...] = ()  # what is not read as it stands, a sentence each
 
     @property
     def name(self) -> str:
@@ -110,7 +113,7 @@ class PretrainData:
             f"{len(self.parts['validation'].pairs[name]):,} to choose by"
             for name, pairs in self.parts["train"].pairs.items()
         ]
-        return "\n".join(lines)
+        return "\n".join((*lines, *self.notes))
 
 
 def part_of(data: PretrainData, split: str) -> Part:
@@ -122,7 +125,11 @@ def part_of(data: PretrainData, split: str) -> Part:
 def read(config: PretrainConfig) -> PretrainData:
     """The corpus a configuration names, with a vocabulary and the pairs that it asks for."""
     corpus, sick = read_corpus(config.data), sick_for(config)
-    texts = apart({name: [*documents(corpus[name])] for name in SPLITS})
+    whole = {name: [*documents(corpus[name])] for name in SPLITS}
+    texts = apart(whole)
+    left_out = {
+        name: sum(map(len, whole[name])) - sum(map(len, texts[name])) for name in SPLITS[1:]
+    }
     pairs: dict[str, Found] = {}
     for name in SPLITS:
         known = {*sentences_of(pairs.values())}
@@ -135,10 +142,11 @@ def read(config: PretrainConfig) -> PretrainData:
     digest = hashlib.sha256(corpus.digest.encode())
     if sick is not None:
         digest.update(sick.digest.encode())
-    parts = in_tokens(texts, pairs, vocabulary, config.longest)
-    check(config, corpus, parts)
+    parts = in_tokens(texts, pairs, vocabulary, config)
+    check(config, corpus, parts, left_out)
     facts = facts_of(corpus.name, digest.hexdigest(), vocabulary, parts)
-    return PretrainData(corpus, parts, facts)
+    notes = tuple(notes_on(config, parts["train"].documents, left_out))
+    return PretrainData(corpus, parts, facts, left_out=left_out, notes=notes)
 
 
 def read_other(config: PretrainConfig, facts: Facts, name: str) -> PretrainData:
@@ -150,7 +158,7 @@ def read_other(config: PretrainConfig, facts: Facts, name: str) -> PretrainData:
     texts = {part: [*documents(corpus[part])] for part in SPLITS}
     texts[ALL] = [*documents(chain.from_iterable(corpus[part] for part in SPLITS))]
     pairs = {part: paired(config, "test", texts[part], sick) for part in texts}
-    parts = in_tokens(texts, pairs, facts.words, config.longest)
+    parts = in_tokens(texts, pairs, facts.words, config)
     return PretrainData(
         corpus, parts, facts_of(corpus.name, corpus.digest, facts.words, parts), own=False
     )
@@ -168,20 +176,46 @@ def apart(texts: Texts) -> dict[str, list[list[str]]]:
 
 
 def in_tokens(
-    texts: Texts, pairs: Mapping[str, Found], words: Vocabulary, longest: int
+    texts: Texts, pairs: Mapping[str, Found], words: Vocabulary, config: PretrainConfig
 ) -> dict[str, Part]:
     """Every part in tokens, without questions that nothing is found for."""
     return {
         name: Part(
-            in_documents(texts[name], words),
+            in_documents(texts[name], words, *room_of(config)),
             {
-                question: pairs_in_tokens(found, words, longest)
+                question: pairs_in_tokens(found, words, config.longest)
                 for question, found in pairs[name].items()
                 if found
             },
         )
         for name in texts
     }
+
+
+def room_of(config: PretrainConfig) -> tuple[int, int]:
+    """How many tokens of running text are read at once, beside start and ends, and as how many."""
+    return (config.longest - 3, 2) if config.objectives.next else (config.longest - 2, 1)
+
+
+def notes_on(
+    config: PretrainConfig, train: Documents, left_out: Mapping[str, int]
+) -> Iterator[str]:
+    """What of a text is not read as it stands: known sentences, long ones, and lonely ones."""
+    if any(left_out.values()):
+        counts = ", ".join(f"{count:,} of {name}" for name, count in left_out.items() if count)
+        yield f"sentences left out, as an earlier part has them too: {counts}"
+    room, _ = room_of(config)
+    if config.objectives.reads and train.cut:
+        yield (
+            f"{train.cut:,} of the sentences to train on are longer than {room} tokens and are "
+            f"read in {train.pieces:,} pieces"
+        )
+    if config.objectives.next and (share := train.alone(room)) >= WORTH_SAYING:
+        yield (
+            f"{share:.0%} of the tokens to train on are in sentences that no neighbour fits beside "
+            f"within --longest {config.longest}: they are read only as texts that do not follow; "
+            "a larger --longest, or --objectives.next 0, reads them in their place"
+        )
 
 
 def pairs_in_tokens(found: Sequence[Told], words: Vocabulary, longest: int) -> Pairs:
@@ -207,19 +241,24 @@ def facts_of(name: str, digest: str, words: Vocabulary, parts: Mapping[str, Part
         data=name,
         digest=digest,
         vocabulary=words.to_text(),
-        sentences=three(len(part.documents.lines) for part in some),
+        sentences=three(part.documents.sentences for part in some),
         documents=three(part.documents.count for part in some),
         tokens=three(part.documents.tokens for part in some),
         pairs=three(sum(map(len, part.pairs.values())) for part in some),
     )
 
 
-def check(config: PretrainConfig, corpus: Corpus, parts: Mapping[str, Part]) -> None:
+def check(
+    config: PretrainConfig,
+    corpus: Corpus,
+    parts: Mapping[str, Part],
+    left_out: Mapping[str, int],
+) -> None:
     """Refuse what cannot be learnt from, with the numbers that say why."""
     for name in ("train", "validation"):
         where = f"{name} of {corpus.name}"
         if config.objectives.reads:
-            measured_text(parts[name].documents, config, where)
+            measured_text(parts[name].documents, config, where, left_out=left_out.get(name, 0))
         for question in (INVERTED, INFERENCE):
             if getattr(config.objectives, question) and question not in parts[name].pairs:
                 raise UserError(
@@ -233,15 +272,17 @@ def measured_text(
     config: PretrainConfig,
     where: str,
     advice: str = "say --objectives.next 0, or give more",
+    left_out: int = 0,
 ) -> Pairs:
     """Rows of running text, always the same, or what there is too little of."""
     rows = running_text(found, config, np.random.default_rng(SEED))
     if len(rows):
         return rows
     if not len(found.lines):
-        raise UserError(f"{where} has not one sentence")
+        known = f" of its own: an earlier part has all {left_out:,} of them" if left_out else ""
+        raise UserError(f"{where} has not one sentence{known}")
     raise UserError(
-        f"{where} has too little text, {len(found.lines):,} sentences of {found.count:,} "
+        f"{where} has too little text, {found.sentences:,} sentences of {found.count:,} "
         f"documents, for two texts within --longest {config.longest} of which the second does "
         f"not follow: {advice}"
     )
@@ -249,9 +290,10 @@ def measured_text(
 
 def running_text(found: Documents, config: PretrainConfig, draw: np.random.Generator) -> Pairs:
     """Rows of running text, drawn anew each time: pairs if `next` is asked, or else single ones."""
+    room, _ = room_of(config)
     if config.objectives.next:
-        rows, follows = next_rows(found, config.longest - 3, draw)
+        rows, follows = next_rows(found, room, draw)
     else:
-        rows = single_rows(found, config.longest - 2, draw)
+        rows = single_rows(found, room, draw)
         follows = np.zeros(len(rows), bool)  # which nobody asks for
     return Pairs(rows, follows.astype(np.int64), ("follows",) * len(rows))

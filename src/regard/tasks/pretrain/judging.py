@@ -76,6 +76,12 @@ class Judgement:
             "accuracy": self.accuracy,
             **{name: each.to_values()["accuracy"] for name, each in self.figures.items()},
             "perplexity": self.perplexity,
+            **{f"{name} by chance": each.chance for name, each in self.figures.items()},
+            **{
+                f"{name} by counting": each.counting._asdict()
+                for name, each in self.figures.items()
+                if each.counting is not None
+            },
             "figures": {name: each.to_values() for name, each in self.figures.items()},
         }
 

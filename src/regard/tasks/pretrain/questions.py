@@ -35,11 +35,11 @@ def asked_of(
 
 def text_of(config: PretrainConfig, data: PretrainData, split: str) -> Pairs:
     """The running text of a split in rows, and which of them follow one another."""
-    found = part_of(data, split).documents
-    if not len(found.lines):
+    found, left_out = part_of(data, split).documents, data.left_out.get(split, 0)
+    if not len(found.lines) and not left_out:
         known = [name for name, part in data.parts.items() if len(part.documents.lines)]
         raise UserError(f"{data.name} has no text in {split}: take {' or '.join(known)}")
-    return measured_text(found, config, f"{split} of {data.name}", "it needs more")
+    return measured_text(found, config, f"{split} of {data.name}", "it needs more", left_out)
 
 
 def some_of(pairs: Pairs, most: int | None) -> Pairs:

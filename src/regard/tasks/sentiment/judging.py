@@ -10,11 +10,12 @@ import numpy as np
 from torch import Tensor, nn
 
 from regard.data.labelled import Labelled
+from regard.errors import UserError
 from regard.evaluate import classification
 from regard.evaluate.bootstrap import Interval, bootstrap
 from regard.evaluate.classification import Answers, Assessment, assess
 from regard.tasks.sentiment.config import SentimentConfig
-from regard.tasks.sentiment.data import Facts, SentimentData, part_of
+from regard.tasks.sentiment.data import Facts, SentimentData, fewer, part_of, read_table
 from regard.tasks.sentiment.learning import Shares, scorer
 from regard.tasks.task import Trained
 
@@ -29,7 +30,7 @@ class Judgement:
     baseline: Interval | None  # TF-IDF and a logistic regression; None of texts of another set
     majority: float  # of one that always says the most frequent class of the split
     windowed: int = 0  # texts that were read in windows
-    shared: int = 0  # texts that are letter for letter among those learnt
+    shared: int | None = None  # texts that are letter for letter among those learnt, if known
     alone: tuple[float, ...] = ()  # accuracy of the reader and of the votes, where words vote
 
     def to_values(self) -> dict[str, Any]:
@@ -74,15 +75,33 @@ def judge(trained: Reader, data: SentimentData, split: str) -> Judgement:
     if data.own:  # fitted to what the model learnt from, or the two could not be compared
         given = data.baseline.probabilities(part.texts, part.seconds).argmax(-1)
         counted = bootstrap((given == windowed.labels).astype(np.float64))
-    held = data.own and split not in ("train", "all")
     return Judgement(
         assess(answers),
         counted,
         float(np.bincount(windowed.labels).max() / len(part)),
         int((windowed.counts > 1).sum()),
-        data.texts.shared(split) if held else 0,
+        shared(trained, data, split, part),
         alone,
     )
+
+
+def shared(trained: Reader, data: SentimentData, split: str, part: Labelled) -> int | None:
+    """How many texts of a part were learnt, letter for letter.
+
+    None if that can no longer be known, as the run's own data are gone or were changed, and of a
+    part that all of its training is in.
+    """
+    if data.own:
+        return None if split in ("train", "all") else data.texts.shared(split)
+    config = trained.config
+    try:
+        own = fewer(read_table(config), config.labels, config.train.seed)
+    except UserError:
+        return None
+    if own.digest != trained.facts.digest:
+        return None
+    learnt = set(own["train"].whole())
+    return sum(row in learnt for row in part.whole())
 
 
 class Opinion(nn.Module):

@@ -46,7 +46,7 @@ class Judgement:
     decides: str = BLEU  # the name of the figure that does
     ways: Mapping[str, Interval] = field(default_factory=dict)  # exact matches by direction
     cut: int = 0  # sources of which only the beginning was read
-    shared: int = 0  # pairs that are letter for letter among those learnt
+    shared: int | None = None  # pairs that are letter for letter among those learnt, if known
 
     def to_values(self) -> dict[str, Any]:
         """The deciding figure first; what is by sentence, last."""
@@ -92,7 +92,7 @@ def judge(trained: Translator, data: TranslateData, split: str) -> Judgement:
         decides=deciding(trained, data),
         ways=by_way(part, scores) if data.pairs.exact else {},
         cut=sum(len(source) > longest for source in sources),
-        shared=data.pairs.shared(split) if held else 0,
+        shared=data.pairs.shared(split) if held else None,
     )
 
 
