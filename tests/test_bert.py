@@ -184,6 +184,13 @@ def test_a_segment_that_is_not_said_is_the_first():
     assert not torch.allclose(model(words, torch.ones_like(words)), plain)
 
 
+def test_a_grid_with_fewer_places_than_a_text_has_words_is_refused_with_one_that_has_enough():
+    said = r"grid of 2 × 3, and length=7 is more than its 6 places, .*: 3 × 3 would do"
+    with pytest.raises(ValueError, match=said):
+        made(mask="axial((2, 3)) | sinks(1)")
+    assert not made(mask="axial((3, 3))").blocks[0].attention.mask(range(N), range(N)).all()
+
+
 def test_every_word_reads_both_ways_unless_a_mask_says_otherwise():
     words, other = torch.randint(W, (1, N)), torch.randint(W, (1, N))
     other[:, :-1] = words[:, :-1]

@@ -49,6 +49,7 @@ EYES = {"image": 16, "patch": 4, "stem": "patch", "width": 16, "layers": 1, "hea
 EYES |= {"mask": None}  # the recipe's is for another grid
 MODEL = {"width": 16, "layers": 1, "heads": 2, "hidden": 32, "length": 16, "encoder": EYES}
 TINY = {"scenes": 64, "batch": 16, "texts": 2, "model": MODEL, "vocabulary": {"floor": 1}}
+SEEN = {**TINY, "model": {**MODEL, "encoder": {}}}  # by an encoder from elsewhere
 HELD = 24
 needs_weights = pytest.mark.skipif(
     find_spec(PACKAGE.replace("-", "_")) is None, reason=f"{PACKAGE} is not installed"
@@ -823,6 +824,40 @@ def test_an_encoder_that_sees_other_images_is_refused_in_a_sentence(photos, seei
         untrained(**{**options, "encoder": "nowhere"})
 
 
+@pytest.mark.parametrize(
+    ("encoder", "said", "words"),
+    [
+        ("seeing", {"width": 32}, r"model\.encoder\.width=32 goes .* encoder='.*seeing' has 16"),
+        ("seeing", {"attention": "linear"}, "attention='linear' goes unheard, .* has 'softmax'"),
+        ("imagenet", {"attention": "linear"}, "attention='linear' goes .* is an EfficientNet"),
+        ("imagenet", {"mask": "axial((3, 3))"}, r"encoder\.mask='axial.* is an EfficientNet"),
+    ],
+    ids=str,
+)
+def test_what_is_said_of_an_encoder_from_elsewhere_does_not_go_unheard(
+    photos, seeing, tmp_path, monkeypatch, encoder, said, words
+):
+    monkeypatch.chdir(tmp_path)
+    options = {"data": photos, "encoder": encoder, "quiet": True, "out": "ours", "epochs": 1}
+    eyes = {**(EYES if encoder == "seeing" else {}), **said}
+    with pytest.raises(UserError, match=words):
+        rg.train("caption", **options, **{**TINY, "model": {**MODEL, "encoder": eyes}})
+    assert not Path("ours").exists()
+
+
+@needs_weights
+def test_the_encoder_of_a_recipe_gives_way_to_one_from_elsewhere_and_that_is_told(tmp_path, capsys):
+    model = {"width": 16, "layers": 1, "heads": 2, "hidden": 32}
+    options = {"scenes": 8, "batch": 8, "epochs": 1, "report": False, "device": "cpu"}
+    options |= {"encoder": "imagenet", "out": tmp_path / "run"}
+    rg.train("caption", model=model, **options)
+    options["out"] = tmp_path / "other"
+    with pytest.raises(UserError, match=r"model\.context_width=5 goes unheard, .* has 320: leave"):
+        rg.train("caption", model={**model, "context_width": 5}, **options)
+    (told,) = (line for line in capsys.readouterr().out.splitlines() if "decides" in line)
+    assert told.startswith("encoder='imagenet' decides model.encoder.") and "scenes" in told
+
+
 # An encoder that was trained on ImageNet
 
 
@@ -932,7 +967,7 @@ def test_a_decoder_is_trained_on_kept_features_alone(photos, tmp_path, monkeypat
         lambda images, *rest: (seen.append(len(images)), compute(images, *rest)),
     )
     options = {"data": photos, "quiet": True, "device": "cpu", "out": tmp_path / "run"}
-    run = rg.train("caption", epochs=1, encoder="imagenet", **options, **TINY)
+    run = rg.train("caption", epochs=1, encoder="imagenet", **options, **SEEN)
     assert sorted(seen) == [3, 12, 12]  # of training also mirrored; validation once for all uses
     assert run.model.encoder is None and run.config.model.context_width == 320
     assert not [name for name in run.model.state_dict() if name.startswith("encoder")]
@@ -950,7 +985,7 @@ def test_a_decoder_is_trained_on_kept_features_alone(photos, tmp_path, monkeypat
 @needs_weights
 def test_frozen_stages_keep_their_bits_and_later_ones_learn(photos, tmp_path):
     options = {"data": photos, "quiet": True, "device": "cpu", "out": tmp_path / "run"}
-    changes = {**TINY, "batch": 4, "encoder": "imagenet", "frozen": 7, "augment.flip": False}
+    changes = {**SEEN, "batch": 4, "encoder": "imagenet", "frozen": 7, "augment.flip": False}
     run = rg.train("caption", epochs=1, report=False, **options, **changes)
     before, after = load_pretrained().state_dict(), run.model.encoder.state_dict()
     moved = {name for name, weight in before.items() if not torch.equal(weight, after[name])}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import grad
 
-from regard.attention import Call, MultiHead, attend, causal
+from regard.attention import Call, MultiHead, attend, causal, window
 from regard.attention.channel import attend_channels
 
 
@@ -160,7 +160,8 @@ def test_it_serves_as_the_attention_of_heads():
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"mask": causal}, "mask causal is between tokens"),
+        ({"mask": causal}, "mask causal reads only what is before, .* take softmax or linear"),
+        ({"mask": window(3)}, r"mask window\(3\) is between tokens, .* leave it out"),
         ({"mask": torch.ones(6, 6, dtype=torch.bool)}, r"mask of shape \(6, 6\) is between"),
         ({"bias": torch.zeros(6, 6)}, r"bias of shape \(6, 6\) is between tokens"),
         ({"q_pos": range(6), "k_pos": range(1, 7)}, r"range\(0, 6\) and keys at range\(1, 7\)"),

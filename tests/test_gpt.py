@@ -296,6 +296,14 @@ def test_a_configuration_survives_being_written_down(kind):
     assert build(GPTConfig, to_values(config)) == config
 
 
+def test_a_grid_with_fewer_places_than_a_text_has_words_is_refused_with_one_that_has_enough():
+    said = r"grid of 4 × 3, and length=16 is more than its 12 places, .*: 6 × 3 would do"
+    with pytest.raises(ValueError, match=said):
+        made(mask="causal & (axial((6, 3)) | axial((4, 3)))")
+    for grid in ((4, 4), (6, 3), (9, 9)):  # places that no word takes do no harm
+        assert made(mask=f"causal & axial({grid})").mask.grids() == {grid}
+
+
 @pytest.mark.parametrize(
     "mask", ["window(3)", "causal | window(2)", "causal & window(3) | sinks(1) | prefix(4)"]
 )

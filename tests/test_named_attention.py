@@ -15,9 +15,9 @@ from regard.attention import (
     RandomFeatures,
     attend,
     attend_fused,
-    causal,
     make_attention,
     watch,
+    window,
 )
 from regard.model import (
     GPT,
@@ -232,11 +232,18 @@ def test_a_saved_model_says_all_there_is_to_say():
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: GPT(GPTConfig(width=8, layers=1, heads=2, words=9, attention="channels")),
         lambda: ViT(ViTConfig(width=8, layers=1, heads=2, attention="channels", mask="window(3)")),
-        lambda: MultiHead(8, 2, attention=make_attention("channels", 4), mask=causal),
+        lambda: MultiHead(8, 2, attention=make_attention("channels", 4), mask=window(3)),
     ],
 )
 def test_a_mask_is_refused_for_channels_before_anything_is_computed(build):
     with pytest.raises(ValueError, match="is between tokens, and in attention='channels'"):
         build()
+
+
+@pytest.mark.parametrize("build", [gpt, captioner, seq2seq])
+def test_a_model_that_writes_says_why_channels_are_not_for_it(build):
+    said = "mask causal reads only what is before, as every model that writes does, and attention="
+    with pytest.raises(ValueError, match=f"{said}'channels' cannot be masked") as refused:
+        build(attention="channels")
+    assert "leave it out" not in str(refused.value)  # nobody said it

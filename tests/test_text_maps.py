@@ -1,6 +1,7 @@
 """Maps of texts are the weights that the model read with, and padding has none."""
 
 import base64
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 import torch
 
 from regard.attention import attend
+from regard.attention.channel import attend_channels
+from regard.look.places import has_places
 from regard.look.text_maps import (
     alignment_maps,
     bert_maps,
@@ -203,6 +206,18 @@ def test_a_watched_model_reads_with_the_maps_it_shows(order):
     for depth, layer in enumerate(seen.values()):
         assert layer.name == f"decoder.{depth}.cross"
         close(maps[:, depth] @ layer.call.v, layer.read)
+
+
+@pytest.mark.parametrize("n", [4, 7], ids="n={}".format)  # a head is 4 wide
+def test_a_map_between_channels_is_refused_as_one_of_words_whatever_its_shape(n):
+    model, said = reader(attention="channels"), f"4 × 4 channels, and there is none of its {n}"
+    with pytest.raises(ValueError, match=f"in blocks.0.attention channels read.* {said} tokens"):
+        bert_maps(model, text(2, n))
+    other = translator()
+    other.decoder[1].cross.attention = attend_channels
+    with pytest.raises(ValueError, match=f"in decoder.1.cross channels read channels.* {said}"):
+        alignment_maps(other, Sentences(text(2, n)), text(2, n))
+    assert not has_places(model) and not has_places(deepcopy(model)) and has_places(other)
 
 
 @pytest.mark.parametrize("build", [writer, reader, translator])

@@ -221,6 +221,16 @@ def test_attention_is_the_rollout_of_a_plain_loop(pool):
     close(maps.attention.sum(), 1 - expected[0] - expected[-1])
 
 
+def test_where_channels_read_channels_words_are_shown_without_what_was_read():
+    model = made(attention="channels")  # a head is as wide as the text below has tokens
+    maps = word_maps(model, TEXT[:4], SPANS[:2])
+    assert maps.attention is None and list(maps.by_method()) == ["left out", "gradient"]
+    item = words_item("", ["a", "b"], maps, ["x", "y", "z"])
+    assert [method["name"] for method in item["methods"]] == ["left out", "gradient"]
+    with pytest.raises(ValueError, match="rollout follows tokens"):
+        attention_read(model, TEXT[:4])
+
+
 # Words, pieces, batches
 
 

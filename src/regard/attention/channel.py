@@ -92,6 +92,12 @@ class ChannelAttention:
 
     def refuse(self, what: Mask | Predicate | Tensor | None, name: str = "mask") -> None:
         """Say that a mask or a bias, of which a layer may have one, is not for channels."""
+        if isinstance(what, Mask) and what.implies_causal:  # which a model that writes always has
+            raise ValueError(
+                f"mask {what} reads only what is before, as every model that writes does, and "
+                "attention='channels' cannot be masked: channels read channels over all tokens at "
+                "once; take softmax or linear"
+            )
         if what is not None:
             said = f"of shape {tuple(what.shape)}" if isinstance(what, Tensor) else what
             raise ValueError(

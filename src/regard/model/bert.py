@@ -13,12 +13,13 @@ from __future__ import annotations
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import Mask, Positions
+from regard.attention import Positions
 from regard.attention.heads import Attention
 from regard.model.block import last_norm, stack
 from regard.model.config import BertConfig
 from regard.model.parts import NORMS, TokenEmbed, initialise
 from regard.model.places import place_before, place_inside
+from regard.model.text_mask import text_mask
 
 
 class Bert(nn.Module):
@@ -32,7 +33,7 @@ class Bert(nn.Module):
         self.place = place_before(config.place, config.length, config.width)
         self.embed_norm = NORMS[config.norm](config.width, eps=config.eps)
         self.dropout = nn.Dropout(config.dropout)
-        mask = None if config.mask is None else Mask.parse(config.mask)
+        mask = None if config.mask is None else text_mask(config.mask, config.length)
         place = place_inside(config.place)
         self.blocks = stack(config, mask=mask, attention=attention, place=place)
         self.norm = last_norm(config)

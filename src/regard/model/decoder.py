@@ -25,6 +25,7 @@ from regard.model.lean import Prepared, can_be_lean, lean_step, prepare
 from regard.model.memory import Growing, Memory
 from regard.model.parts import TokenEmbed, initialise
 from regard.model.places import place_before, place_inside
+from regard.model.text_mask import text_mask
 from regard.model.writing import Writing
 
 
@@ -223,7 +224,7 @@ class Decoder(nn.Module):
 def _mask(config: DecoderConfig) -> Mask:
     if config.mask is None:
         return causal
-    mask = Mask.parse(config.mask)
+    mask = text_mask(config.mask, config.length)
     if not mask.implies_causal:
         raise ValueError(
             f"mask={config.mask!r} can read words that are not written yet; "

@@ -160,8 +160,11 @@ class Run:
                 f"{self.folder.path} was trained with code of your own, which a run does not keep: "
                 f"rg.load({str(self.folder.path)!r}, {missing}=…)"
             )
-        with torch.random.fork_rng(devices=[]):  # first weights are drawn, to be written over
-            model = self.task.build(self.config, self.facts, **self.options)
+        try:
+            with torch.random.fork_rng(devices=[]):  # first weights are drawn, to be written over
+                model = self.task.build(self.config, self.facts, **self.options)
+        except ValueError as trouble:
+            raise UserError(f"{self.folder.path / 'config.toml'}: {trouble}") from None
         weights = self.folder.read_tensors("model.safetensors")
         path = self.folder.path / "model.safetensors"
         try:

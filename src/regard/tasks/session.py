@@ -102,10 +102,13 @@ class Session:
             writer_class()
         if out is not None and not resume:
             RunFolder.expect_vacant(out)
-        data = self.task.read(self.config)
-        self.config = self.task.settle(self.config, data)
+        said = self.config
+        data = self.task.read(said)
+        self.config = self.task.settle(said, data)
         if resume:
-            self.resumed(out, data, where)
+            self.resumed(out, data, where, said)
+        else:
+            self.expect_heard(said)
         progress = None
         try:
             progress = self.trained(data, where, out, root, resume)
@@ -153,7 +156,27 @@ class Session:
         for words in self.said:
             folder.add_log(words)
 
-    def resumed(self, out: Path | None, data: Any, where: torch.device) -> None:
+    def expect_heard(self, said: Any, kept: Any = None) -> None:
+        """Refuse what is said of a model whose start decides it, and tell what its recipe says.
+
+        Said is what is not as in the recipe or, where a run goes on, as was kept of it.
+        """
+        start = None if self.task.start is None else self.task.start(said, self.config)
+        if start is None:
+            return
+        plain = self.task.config()
+        recipe = plain if self.recipe is None else self.recipe.config(self.task.config)
+        new = differences(to_values(said), to_values(recipe if kept is None else kept))
+        for name, has in start.decides.items():
+            if name in new:
+                raise UserError(
+                    f"{name}={new[name][0]!r} goes unheard, for {start.name} {has}: leave it out"
+                )
+        idle = ", ".join(name for name in start.decides if name in departures(recipe, plain))
+        if idle and self.recipe is not None:
+            self.say(f"{start.name} decides {idle}, and not the recipe {self.recipe.name}")
+
+    def resumed(self, out: Path | None, data: Any, where: torch.device, said: Any) -> None:
         """Take up the folder to go on in, if it is a run of this very configuration and data."""
         if out is None:
             raise UserError("--resume needs the run to go on with: --out runs/…")
@@ -171,6 +194,7 @@ class Session:
         if self.options and "own" not in about:
             raise UserError(f"{out} was begun without {' '.join(self.options)}=: begin another run")
         kept = folder.config(self.task.config)
+        self.expect_heard(said, kept)
         changed = differences(to_values(config), to_values(kept))
         for name, (now, before) in changed.items():
             if name not in MAY_CHANGE:

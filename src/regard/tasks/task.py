@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import nn
@@ -62,6 +62,13 @@ class Looked:
 
     document: Document
     draw: Callable[[Path], None]
+
+
+class Start(NamedTuple):
+    """Where weights come from that others have trained, and what that leaves nobody to say."""
+
+    name: str  # as it was said: start='minilm'
+    decides: Mapping[str, str]  # fields by dotted name, each with words on what it has: "has 6"
 
 
 @runtime_checkable
@@ -126,6 +133,8 @@ class Task(Generic[C, D, F]):
     views: Callable[[Trained[C, F], D, str, Any], list[Section]]
     """`(trained, data, split, judged)`: the sections of the report that are the task's own."""
 
+    start: Callable[[C, C], Start | None] | None = None
+    """`(said, settled)`: what weights from elsewhere decide, if a configuration begins with any."""
     asking: str = ""
     """The part of the configuration that decides how answers are made: `predict` may change it."""
     stream: Callable[[Trained[C, F], Sequence[Any], Show], list[Any]] | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from regard.config import to_values
 from regard.data.catalogue import lasting
 from regard.errors import UserError
 from regard.model.captioner import Captioner
@@ -31,7 +32,7 @@ from regard.tasks.caption.judging import Judgement, judge, summary
 from regard.tasks.caption.learning import measure, measured, objective
 from regard.tasks.caption.patches import falls
 from regard.tasks.caption.views import look, views
-from regard.tasks.task import Task
+from regard.tasks.task import Start, Task
 from regard.train.loop import put_weights
 from regard.train.optimiser import come_trained
 
@@ -76,6 +77,23 @@ def encoder_of(config: CaptionConfig) -> ViTConfig:
             f"{config.model.encoder.image} of 3: --model.encoder.image {found.image}"
         )
     return found
+
+
+def start_of(said: CaptionConfig, settled: CaptionConfig) -> Start | None:
+    """What an encoder from elsewhere decides, where that is not as it was said."""
+    if said.encoder == OWN:
+        return None
+    ours, theirs = (to_values(config.model.encoder) for config in (said, settled))
+    decides = {
+        f"model.encoder.{name}": "is an EfficientNet, and no ViT"
+        if said.encoder == IMAGENET
+        else f"has {value!r}"
+        for name, value in theirs.items()
+        if said.encoder == IMAGENET or ours[name] != value
+    }
+    if said.model.context_width != (width := settled.model.context_width):
+        decides["model.context_width"] = f"has {width}"
+    return Start(f"encoder={said.encoder!r}", decides)
 
 
 def model_of(folder: RunFolder) -> Any:
@@ -139,6 +157,7 @@ CAPTION: Task[CaptionConfig, CaptionData, Facts] = Task(
     predict=predict,
     look=look,
     views=views,
+    start=start_of,
     speak=speak,
     falls=falls,
 )

@@ -11,9 +11,10 @@ from regard.errors import UserError
 from regard.look.deletion import Falls, Tell, patch_falls
 from regard.look.document import packed
 from regard.look.maps import image_maps
+from regard.look.places import has_places
 from regard.model.vit import ViT
 from regard.tasks.classify.answers import Classifier
-from regard.tasks.classify.views import has_places, prepared
+from regard.tasks.classify.views import prepared
 from regard.tasks.pictures import Picture
 
 

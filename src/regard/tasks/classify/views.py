@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.attention import MultiHead
-from regard.attention.channel import attend_channels
 from regard.data.images import SPLITS, Split
 from regard.errors import UserError
 from regard.evaluate.classification import Answers, Assessment, assess, mistakes
@@ -20,6 +18,7 @@ from regard.look.attention_figure import attention_figure
 from regard.look.document import Document, Section, packed, png_uri
 from regard.look.faithfulness import Faithfulness, faithfulness
 from regard.look.maps import ImageMaps, image_maps
+from regard.look.places import CHANNEL_WORDS, expect_places, has_places
 from regard.model.davit import DaViT
 from regard.model.vit import ViT
 from regard.tasks.assessed import class_sections, faithfulness_sections, figures_section
@@ -42,7 +41,6 @@ HEADS_WORDS = (
     "What the answer read of each patch, by layer and head. Rollout multiplies all layers. "
     "Maps are recomputed from the queries and keys of this very pass."
 )
-CHANNEL_WORDS = "In this model channels read channels, and there is no map of places to show."
 FAITHFUL_WORDS = (
     "Patches are deleted, or shown, most read first, a hidden one showing the image's mean colour; "
     "the probability of the model's own answer is followed. An order that matters beats a random "
@@ -156,12 +154,6 @@ def attention_items(
     return items
 
 
-def has_places(model: nn.Module) -> bool:
-    """Whether tokens read tokens anywhere in it; a map between channels has no places."""
-    layers = [layer for layer in model.modules() if isinstance(layer, MultiHead)]
-    return not all(layer.attention is attend_channels for layer in layers)
-
-
 def maps_of(trained: Classifier, pictures: Sequence[Picture]) -> ImageMaps:
     assert isinstance(trained.model, ViT)
     return image_maps(trained.model, prepared(trained, pictures))
@@ -234,8 +226,7 @@ def look(
                 f"{path}: the {len(trained.model.stages)} stages of a DaViT have a grid each, "
                 "which one picture does not hold; look at it as .html"
             )
-        if not has_places(trained.model):
-            raise UserError(f"{path}: {CHANNEL_WORDS[0].lower()}{CHANNEL_WORDS[1:-1]}")
+        expect_places(path, trained.model)
         expect_one(path, len(pictures), "image")
         maps, (answer,) = maps_of(trained, pictures), predict(trained, pictures)
         image = pictures[0].shown()

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from regard.errors import UserError
 from regard.look.document import Document, Section
+from regard.look.places import CHANNEL_WORDS, expect_places, has_places
 from regard.look.text_figure import text_figure
 from regard.look.text_maps import bert_maps, reading_item
 from regard.tasks.pretrain.answers import Asked, from_row, pieces, predict, read_of
@@ -103,6 +104,15 @@ def views(trained: Reader, data: PretrainData, split: str, judged: Judgement) ->
 
 
 def reading_section(trained: Reader, asked: Sequence[Asked]) -> Section:
+    """What each token read of others, or where no token read any, what was answered alone."""
+    if not has_places(trained.model):
+        answers = [[str(answer)] for answer in predict(trained, asked)]
+        return {
+            "view": "table",
+            "title": "What it answers",
+            "words": CHANNEL_WORDS,
+            "data": {"columns": ["text and answer"], "rows": answers},
+        }
     return {
         "view": "reading",
         "title": "Where it looked",
@@ -145,6 +155,7 @@ def look(trained: Reader, asked: Sequence[Asked], data: Callable[[], PretrainDat
     }
 
     def draw(path: Path) -> None:
+        expect_places(path, trained.model)
         expect_one(path, len(asked), "text")
         tokens, maps = mapped(trained, asked[0])
         text_figure(tokens, tokens, maps, path, title=asked[0].text, caption=DRAWN)

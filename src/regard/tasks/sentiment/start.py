@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.data.vocabulary import AnyVocabulary, from_text
+from regard.data.vocabulary import AnyVocabulary, VocabularyConfig, from_text
 from regard.data.word_pieces import read_wordpieces
 from regard.errors import UserError
 from regard.model.bert import Bert
@@ -23,6 +23,7 @@ from regard.model.text_classifier import TextClassifier
 from regard.runs import RunFolder
 from regard.tasks import find
 from regard.tasks.sentiment.config import MINILM, SCRATCH, SentimentConfig
+from regard.tasks.task import Start
 from regard.train.loop import put_weights
 from regard.train.optimiser import come_trained
 
@@ -86,6 +87,20 @@ def taking(sizes: BertConfig, config: SentimentConfig) -> TextClassifierConfig:
             f"{config.longest}"
         )
     return replace(config.model, **taken)
+
+
+def start_of(said: SentimentConfig, settled: SentimentConfig) -> Start | None:
+    """What the start of a configuration decides, where that is not as it was said."""
+    if said.start == SCRATCH:
+        return None
+    taken = (f.name for f in fields(BertConfig) if f.name not in OUR_OWN)
+    decides = {
+        f"model.{name}": f"has {getattr(settled.model, name)!r}"
+        for name in taken
+        if getattr(said.model, name) != getattr(settled.model, name)
+    }
+    words = {f"vocabulary.{f.name}": "has words of its own" for f in fields(VocabularyConfig)}
+    return Start(f"start={said.start!r}", decides | words)
 
 
 def begin(model: TextClassifier, config: SentimentConfig) -> None:

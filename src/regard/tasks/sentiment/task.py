@@ -15,7 +15,7 @@ from regard.tasks.sentiment.config import SCRATCH, SentimentConfig
 from regard.tasks.sentiment.data import Facts, SentimentData, TextBatches, read, read_other
 from regard.tasks.sentiment.judging import Judgement, judge, summary
 from regard.tasks.sentiment.learning import measure, measured, objective
-from regard.tasks.sentiment.start import begin, settled
+from regard.tasks.sentiment.start import begin, settled, start_of
 from regard.tasks.sentiment.views import look, views
 from regard.tasks.task import Task
 
@@ -63,4 +63,5 @@ SENTIMENT: Task[SentimentConfig, SentimentData, Facts] = Task(
     predict=predict,
     look=look,
     views=views,
+    start=start_of,
 )

@@ -13,9 +13,10 @@ from regard.data.text_batches import windows
 from regard.errors import UserError
 from regard.evaluate.classification import Answers, mistakes
 from regard.look.document import Document, Section
+from regard.look.places import CHANNEL_WORDS, has_places
 from regard.look.word_faithfulness import WordFaithfulness, word_faithfulness
 from regard.look.word_figure import word_figure
-from regard.look.word_maps import METHODS, Token, WordMaps, reader, word_maps, words_item
+from regard.look.word_maps import Token, WordMaps, reader, word_maps, words_item
 from regard.model.text_classifier import TextClassifier
 from regard.tasks.assessed import (
     class_sections,
@@ -43,8 +44,8 @@ FAITHFUL_WORDS = (
     "distances from random."
 )
 WORDS_WORDS = (
-    "How much each word carried the answer, by three methods that ask different questions. Point "
-    "at a word, or move with the arrow keys, for its number."
+    "How much each word carried the answer, by methods that ask different questions. Point at a "
+    "word, or move with the arrow keys, for its number."
 )
 
 
@@ -78,10 +79,19 @@ def views(trained: Reader, data: SentimentData, split: str, judged: Judgement) -
     for title, rows in (("Most confident mistakes", wrong), ("Some that were right", right)):
         asked = [from_split(trained.facts, data, split, int(row)) for row in rows]
         if shown := items_of(trained, asked):
-            sections.append(
-                {"view": "words", "title": title, "words": WORDS_WORDS, "data": {"items": shown}}
-            )
+            sections.append(words_section(trained, title, shown))
     return [*sections, *mattered(trained, data, split)]
+
+
+def words_section(trained: Reader, title: str, items: list[dict[str, Any]]) -> Section:
+    """Texts by their words, and why there are fewer methods where channels read channels."""
+    words = " ".join(filter(None, (WORDS_WORDS, no_places(trained))))
+    return {"view": "words", "title": title, "words": words, "data": {"items": items}}
+
+
+def no_places(trained: Reader) -> str:
+    """That nothing is known of what was read of a word, where that is so."""
+    return "" if has_places(trained.model) else CHANNEL_WORDS
 
 
 def items_of(trained: Reader, asked: Sequence[Asked]) -> list[dict[str, Any]]:
@@ -207,7 +217,7 @@ def measure_faithfulness(
         reader(model_of(trained)),
         [tokens_of(text) for text in texts],
         [text.spans for text in texts],
-        {method: [each[method] for each in maps] for method in METHODS},
+        {method: [each[method] for each in maps] for method in maps[0]},
         random_orders=3,
     )
 
@@ -244,14 +254,7 @@ def look(trained: Reader, texts: Sequence[Asked], data: Callable[[], SentimentDa
     texts = [each for each in texts if spelt_of(trained, each).spans]
     if not texts:
         raise UserError("there is no text to look at")
-    sections: list[Section] = [
-        {
-            "view": "words",
-            "title": "Which words carried it",
-            "words": WORDS_WORDS,
-            "data": {"items": items_of(trained, texts)},
-        }
-    ]
+    sections = [words_section(trained, "Which words carried it", items_of(trained, texts))]
     try:
         sections += mattered(trained, data(), "validation")
     except UserError as gone:  # the data may be on another machine
@@ -266,13 +269,13 @@ def look(trained: Reader, texts: Sequence[Asked], data: Callable[[], SentimentDa
         expect_one(path, len(texts), "text")
         classes = trained.facts.classes
         shown = shown_of(trained, texts[0])
-        note = note_of(shown, classes)
+        notes = (name_of(texts[0])[:100], note_of(shown, classes), no_places(trained))
         word_figure(
             shown.text.words,
             shown.maps.by_method(),
             path,
             title=shown.said(classes),
-            caption=" · ".join(filter(None, (name_of(texts[0])[:100], note))),
+            caption=" · ".join(filter(None, notes)),
             answer=classes[shown.maps.answer],
             breaks=shown.text.breaks,
         )
