@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils.class_weight import compute_class_weight
 
-from regard.data.held_texts import a_tenth, phrases, with_phrases
 from regard.data import label_files
+from regard.data.held_texts import a_tenth, phrases, with_phrases
 from regard.data.label_files import read_labels, read_texts
 from regard.data.labelled import (
     LABELLED,

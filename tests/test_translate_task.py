@@ -65,7 +65,7 @@ def table(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def run(table, tmp_path_factory) -> rg.tasks.Run:
     """One that has learnt them."""
-    return trained(table, tmp_path_factory.mktemp("runs"), epochs=14)
+    return trained(table, tmp_path_factory.mktemp("runs"), epochs=16)
 
 
 def trained(table: Path | str, root: Path, **changes) -> rg.tasks.Run:

@@ -23,6 +23,7 @@ from regard.data.decode import known_formats
 from regard.errors import UserError
 from regard.studio.kinds import kind_of
 from regard.tasks.run import Run
+from regard.tasks.texts import Verbatim
 
 LARGEST = 20_000_000  # bytes of an image's file
 LARGEST_TABLE = 1_000_000  # bytes of JSON
@@ -155,7 +156,7 @@ def opened_text(run: Run, text: str) -> Sequence[Any]:
             raise UserError("this run looks at images: send one, or name a row such as test:0")
         if text == "-" or names_file(text):
             raise UserError(f"{text[:60]!r} alone would name a file: write something with it")
-    opened = run.task.open(run.trained, [text], lambda: run.data)
+    opened = run.task.open(run.trained, [Verbatim(text)], lambda: run.data)
     if len(opened) > TEXTS:
         raise UserError(f"a line is a text of its own: {len(opened)} are more than {TEXTS}")
     return opened

@@ -39,7 +39,9 @@ def asked(
         if row := re.fullmatch(r"(train|validation|test\w*):(\d+)", text):
             found.append(from_split(row[1], int(row[2])))
             continue
-        if text == "-":
+        if isinstance(thing, Verbatim):
+            lines = lines_of("", text)
+        elif text == "-":
             lines = lines_of("standard input", standard_input())
         elif isinstance(thing, Path) or names_file(text):
             rows = from_table(Path(text))
@@ -51,6 +53,10 @@ def asked(
             lines = lines_of("", text)
         found += [from_line(name, line) for name, line in lines]
     return found
+
+
+class Verbatim(str):
+    """A text as it was typed into a page: no name of a file, whatever it looks like."""
 
 
 def standard_input() -> str:

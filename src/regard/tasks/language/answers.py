@@ -23,7 +23,7 @@ from regard.model.gpt import GPT
 from regard.tasks.language.data import Facts, LanguageData, part_of
 from regard.tasks.language.judging import Speaker
 from regard.tasks.task import Show
-from regard.tasks.texts import names_file, standard_input
+from regard.tasks.texts import Verbatim, names_file, standard_input
 
 BROKEN = "\ufffd"  # what stands for bytes that are no letter, or not yet
 ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
@@ -77,6 +77,8 @@ def opened(
         row = re.fullmatch(rf"({'|'.join(SPLITS)}):(\d+)", text)
         if row:
             prompts.append(window(data(), row[1], int(row[2]), length))
+        elif isinstance(thing, Verbatim):
+            prompts.append(prompt_of(facts, "prompt", text))
         elif text == "-":
             prompts.append(prompt_of(facts, "standard input", standard_input()))
         elif isinstance(thing, Path) or names_file(text):
