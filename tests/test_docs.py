@@ -33,6 +33,7 @@ from regard.data_command import CAPTIONED
 from regard.model import MODELS
 from regard.runs import RunFolder
 from regard.tasks import TASKS
+from regard.tasks.caption.features import frozen_encoder
 from regard.tasks.language.config import LanguageConfig
 from regard.train.device import does_not_fit
 from test_figures import assert_legible
@@ -362,6 +363,7 @@ def without(package: str, line: str) -> Callable[[pytest.MonkeyPatch], None]:
 
     def provoke(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(f"{package}.find_spec", lambda name: None)
+        frozen_encoder.cache_clear()  # which another test may have loaded
         typed(line)
 
     return provoke
