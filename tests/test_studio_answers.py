@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -282,17 +283,19 @@ def test_a_typed_text_never_reads_a_file_or_standard_input(runs, client, tmp_pat
         for what in ("look", "predict", *(["write"] if name == "language" else [])):
             for text in (str(secret), "log.txt", "./log.txt", "-"):
                 answer = post(client, name, what, {"text": text})
-                refused(answer, 422, "alone would name a file")
+                refusal = "" if answer.status_code == 200 else answer.text  # of unknown words, say
+                assert not re.search("file|not there|standard input", refusal), (name, refusal)
                 assert "secret" not in answer.text
     for text in ("log.txt", str(secret), ".", "/", "-", "photo.png"):
         refused(post(client, "classify", "look", {"text": text}), 422, "looks at images: send one")
     monkeypatch.chdir(tmp_path)
-    answer = post(client, "language", "look", {"text": "log.txt"})  # here it is a text
+    answer = post(client, "language", "look", {"text": "log.txt"})  # nor asks whether there is one
     assert answer.status_code == 200 and "secret" not in answer.text
     two = secret.with_name("a\tb")
     write(two, ["the secret"])
     monkeypatch.chdir(secret.parent)
-    refused(post(client, "of pairs", "look", {"text": "a", "pair": "b"}), 422, "name a file")
+    answer = post(client, "of pairs", "look", {"text": "a", "pair": "b"})
+    assert answer.status_code == 200 and "secret" not in answer.text
 
 
 def test_questions_of_another_kind_are_refused(client):

@@ -7,14 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from regard.errors import UserError
 from regard.tasks import TASKS, find
 from regard.tasks.recipe import Recipe, choose_recipe, recipes
-
-if TYPE_CHECKING:
-    from regard.tasks.run import Run
 
 T = TypeVar("T")
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -197,6 +194,7 @@ def evaluate(
     from regard.tasks.record import headline, recorded, spread
     from regard.tasks.report import write_curves
     from regard.tasks.run import load
+    from regard.tasks.several import one_task
 
     if not runs:
         raise UserError("evaluate what? regard evaluate RUN…")
@@ -234,16 +232,6 @@ def evaluate(
         except OSError as trouble:
             raise UserError(f"cannot write {record}: {trouble.strerror}") from None
         print(f"written: {record}", file=sys.stderr)
-
-
-def one_task(runs: Sequence[Run]) -> None:
-    """Refuse runs of several tasks, whose figures have nothing in common."""
-    for run in runs:
-        if run.task.name != runs[0].task.name:
-            raise UserError(
-                f"{runs[0].folder.path} is a run of {runs[0].task.name} and {run.folder.path} one "
-                f"of {run.task.name}: name runs of one task"
-            )
 
 
 def predict_for(args: Sequence[str]) -> Callable[..., int]:
@@ -377,6 +365,7 @@ def compare(
     """
     from regard.tasks.compare import draw_comparison, rows_of, table_of
     from regard.tasks.run import load, train
+    from regard.tasks.several import one_task
 
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise UserError(f"{out}: a comparison is drawn as .png, .svg or .pdf")

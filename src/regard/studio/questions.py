@@ -7,7 +7,6 @@ taken for the name of a file, as it would be on the command line.
 from __future__ import annotations
 
 import json
-import os
 import re
 import warnings
 from collections.abc import Sequence
@@ -151,19 +150,12 @@ def opened_by(run: Run, asked: Question) -> Sequence[Any]:
 def opened_text(run: Run, text: str) -> Sequence[Any]:
     """A text, or a row of the run's own data, as inputs; the files of this machine are none."""
     kind, _ = kind_of(run.task)
-    if not ROW.fullmatch(text):
-        if kind == "image":
-            raise UserError("this run looks at images: send one, or name a row such as test:0")
-        if text == "-" or names_file(text):
-            raise UserError(f"{text[:60]!r} alone would name a file: write something with it")
+    if kind == "image" and not ROW.fullmatch(text):
+        raise UserError("this run looks at images: send one, or name a row such as test:0")
     opened = run.task.open(run.trained, [Verbatim(text)], lambda: run.data)
     if len(opened) > TEXTS:
         raise UserError(f"a line is a text of its own: {len(opened)} are more than {TEXTS}")
     return opened
-
-
-def names_file(text: str) -> bool:
-    return len(text) < 4096 and os.path.isfile(text)
 
 
 def whole(image: Image.Image) -> Image.Image:

@@ -88,7 +88,7 @@ class Session:
             torch.set_rng_state(before[1])
 
     def sit(self, out: Path | None, root: Path, resume: bool, device: str) -> RunFolder:
-        if (processes := int(os.environ.get("WORLD_SIZE", "1"))) > 1:
+        if (processes := os.environ.get("WORLD_SIZE", "1")) not in ("", "0", "1"):
             raise UserError(
                 f"{processes} processes were started to train together, and a run trains on one "
                 "device: start one, without torchrun"

@@ -39,24 +39,32 @@ def asked(
         if row := re.fullmatch(r"(train|validation|test\w*):(\d+)", text):
             found.append(from_split(row[1], int(row[2])))
             continue
-        if isinstance(thing, Verbatim):
-            lines = lines_of("", text)
-        elif text == "-":
-            lines = lines_of("standard input", standard_input())
-        elif isinstance(thing, Path) or names_file(text):
-            rows = from_table(Path(text))
-            if rows is not None:
-                found += rows
-                continue
-            lines = lines_of(text, text_of(Path(text)))
-        else:
-            lines = lines_of("", text)
-        found += [from_line(name, line) for name, line in lines]
+        file = file_of(thing)
+        rows = None if file is None else from_table(file)
+        if rows is None:
+            rows = [from_line(name, line) for name, line in lines_of(*named_text(thing))]
+        found += rows
     return found
 
 
 class Verbatim(str):
     """A text as it was typed into a page: no name of a file, whatever it looks like."""
+
+
+def named_text(thing: Any) -> tuple[str, str]:
+    """What a user names, with its text: a file, standard input, or words, which have no name."""
+    if (file := file_of(thing)) is not None:
+        return str(thing), text_of(file)
+    if str(thing) == "-" and not isinstance(thing, Verbatim):
+        return "standard input", standard_input()
+    return "", str(thing)
+
+
+def file_of(thing: Any) -> Path | None:
+    """The file that is meant, if one is."""
+    if isinstance(thing, Verbatim) or str(thing) == "-":
+        return None
+    return Path(thing) if isinstance(thing, Path) or names_file(str(thing)) else None
 
 
 def standard_input() -> str:

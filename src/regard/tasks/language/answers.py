@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -14,7 +13,6 @@ import torch
 
 from regard.data.entries import number_kind
 from regard.data.images import SPLITS
-from regard.data.text import text_of
 from regard.data.tokens import count_unknown
 from regard.data.vocabulary import Vocabulary
 from regard.errors import UserError
@@ -23,7 +21,7 @@ from regard.model.gpt import GPT
 from regard.tasks.language.data import Facts, LanguageData, part_of
 from regard.tasks.language.judging import Speaker
 from regard.tasks.task import Show
-from regard.tasks.texts import Verbatim, names_file, standard_input
+from regard.tasks.texts import named_text
 
 BROKEN = "\ufffd"  # what stands for bytes that are no letter, or not yet
 ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
@@ -73,18 +71,11 @@ def opened(
         if isinstance(thing, Prompt):
             prompts.append(thing)
             continue
-        text = str(thing)
-        row = re.fullmatch(rf"({'|'.join(SPLITS)}):(\d+)", text)
-        if row:
+        if row := re.fullmatch(rf"({'|'.join(SPLITS)}):(\d+)", str(thing)):
             prompts.append(window(data(), row[1], int(row[2]), length))
-        elif isinstance(thing, Verbatim):
-            prompts.append(prompt_of(facts, "prompt", text))
-        elif text == "-":
-            prompts.append(prompt_of(facts, "standard input", standard_input()))
-        elif isinstance(thing, Path) or names_file(text):
-            prompts.append(prompt_of(facts, text, text_of(Path(text))))
         else:
-            prompts.append(prompt_of(facts, "prompt", text))
+            name, text = named_text(thing)
+            prompts.append(prompt_of(facts, name or "prompt", text))
     return prompts
 
 
