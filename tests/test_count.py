@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from regard import cli
 from regard.count import Sizes, cache_numbers, costs, estimate, measure
 from regard.count.answers import answers
-from regard.count.command import by_module, count_one
 from regard.count.cost import NUMBER, Cost, held_bytes, in_order, total, training_peak
+from regard.count.counted import by_module, count_one
 from regard.count.measured import PRODUCTS, Operators, parameters, peak_of_step
 from regard.count.operations import pairs_read
 from regard.count.parts import (

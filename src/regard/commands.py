@@ -7,14 +7,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any
 
 from regard.errors import UserError
+from regard.signatures import Device, unchecked, value_of, with_default, without
 from regard.tasks import TASKS, find
 from regard.tasks.recipe import Recipe, choose_recipe, recipes
 
-T = TypeVar("T")
-Device = Literal["auto", "cpu", "cuda", "mps"]
 MOST = 8  # runs on one figure: so many colours can be told apart
 
 
@@ -100,54 +99,12 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
     return with_default(train, "config", fields(**vars(default)))
 
 
-def unchecked(kind: type[Any]) -> type[Any]:
-    """The same fields, which may contradict one another.
-
-    Those of a configuration as a whole are checked by `build`, in a sentence; tyro would take
-    what it says of them for a fault of the program.
-    """
-    return type(kind.__name__, (kind,), {"__post_init__": lambda _: None, "__doc__": kind.__doc__})
-
-
-def without(function: Callable[..., T], name: str) -> Callable[..., T]:
-    """The same function without one of its arguments, for tyro to read."""
-    import inspect
-
-    signature = inspect.signature(function)
-    left = [each for each in signature.parameters.values() if each.name != name]
-    vars(function)["__signature__"] = signature.replace(parameters=left)
-    return function
-
-
-def with_default(function: Callable[..., T], name: str, value: Any) -> Callable[..., T]:
-    """The same function with a default for one of its arguments, for tyro to read."""
-    import inspect
-
-    signature = inspect.signature(function)
-    parameters = [
-        parameter.replace(default=value) if parameter.name == name else parameter
-        for parameter in signature.parameters.values()
-    ]
-    vars(function)["__signature__"] = signature.replace(parameters=parameters)
-    return function
-
-
 def choose_a_task() -> None:
     """Only `regard train --help` comes here, since every other use names a task."""
 
 
 def first_task() -> str:
     return next(iter(TASKS))
-
-
-def value_of(args: Sequence[str], flag: str) -> str | None:
-    """What stands after a flag, before anything is parsed."""
-    for at, word in enumerate(args):
-        if word == flag and at + 1 < len(args):
-            return args[at + 1]
-        if word.startswith(f"{flag}="):
-            return word.removeprefix(f"{flag}=")
-    return None
 
 
 def overview_of_tasks() -> str:

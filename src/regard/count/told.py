@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from regard.count.answers import Answer
-from regard.count.command import HUGE, LONG, Counted, by_module, summed, too_large
 from regard.count.cost import NUMBER, held_bytes, total, training_peak
+from regard.count.counted import HUGE, LONG, Counted, by_module, summed, too_large
 from regard.count.subjects import name_of
 
 if TYPE_CHECKING:
