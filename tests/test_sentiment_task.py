@@ -669,7 +669,7 @@ def test_windows_share_the_weight_of_their_text(tmp_path):
 
 
 def test_longer_texts_count_as_their_tokens_to_a_power(table):
-    config = configured(table)
+    config = configured(table, mix=True)
     data = read(config)
     tokens = data.train.rows.lengths
     assert len(set(tokens)) > 1 and data.train.counts.max() == 1
@@ -680,6 +680,27 @@ def test_longer_texts_count_as_their_tokens_to_a_power(table):
     for wrong in (-1.0, math.nan, math.inf):
         with pytest.raises(UserError, match="lengths"):
             configured(table, lengths=wrong)
+
+
+def test_lengths_are_weighed_where_a_batch_has_several_and_refused_where_it_has_one(table):
+    data = read(configured(table))
+    mixed = configured(table, mix=True, lengths=1.0)
+    batches = list(TextBatches(mixed, data, CPU).epoch(0, 0))
+    tokens = [(batch.positions >= 0).sum(-1) for batch in batches]
+    assert any(len(some.unique()) > 1 for some in tokens)
+    for batch, some in zip(batches, tokens, strict=True):
+        torch.testing.assert_close(batch.weights / batch.weights[0], some / some[0])
+    # Of one length, the weights of a step cancel; summed over several batches they do not.
+    alike = configured(table, lengths=1.0)
+    with pytest.raises(UserError, match="without --mix they are all of one length: add --mix"):
+        TextBatches(alike, data, CPU)
+    TextBatches(configured(table, lengths=1.0, train={"accumulate": 2}), data, CPU)
+
+
+def test_mixed_texts_are_learnt_and_gone_on_with(table, tmp_path):
+    run = trained(table, tmp_path, mix=True, lengths=0.5, epochs=6)
+    assert run.evaluate("validation").assessment.accuracy.value > 0.9
+    assert rg.load(run.folder.path).config.mix
 
 
 # Learning

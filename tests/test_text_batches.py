@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from regard.data.lines import lined
 from regard.data.text_batches import (
     Buckets,
+    Mixed,
     RowPicker,
     Rows,
     in_rows,
@@ -164,6 +165,36 @@ def test_every_row_comes_once_and_no_batch_has_too_many_tokens(lengths, batch, s
         assert len({(width, len(some)) for width, some in batches}) == buckets.shapes
     # Of each width, all batches are full but one.
     assert buckets.shapes <= 2 * len(buckets.rows)
+
+
+@examples(100)
+@given(
+    st.lists(st.integers(2, 70), min_size=1, max_size=80), st.integers(1, 400), st.integers(0, 9)
+)
+def test_mixed_batches_have_every_row_once_and_equally_many_each(lengths, batch, seed):
+    sizes = np.array(lengths, np.int64)
+    mixed = Mixed(sizes, batch)
+    for draw in (None, np.random.default_rng(seed)):
+        batches = list(mixed.epoch(draw))
+        assert len(batches) == len(mixed)
+        rows = np.concatenate([some for _, some in batches])
+        assert sorted(rows.tolist()) == list(range(len(lengths)))
+        *full, last = [len(some) for _, some in batches]
+        assert set(full) <= {mixed.at_once} and last <= mixed.at_once
+        for width, some in batches:
+            assert width * len(some) <= batch or len(some) == 1
+            assert width == rounded_up(sizes[some]).max()
+        assert len({(width, len(some)) for width, some in batches}) <= mixed.shapes
+
+
+def test_mixed_batches_are_of_all_lengths_and_other_ones_each_epoch():
+    lengths = np.repeat([4, 16, 64], 100)
+    mixed = Mixed(lengths, 64 * 20)
+    order = [some.tolist() for _, some in mixed.epoch(np.random.default_rng(3))]
+    assert order == [some.tolist() for _, some in mixed.epoch(np.random.default_rng(3))]
+    assert order != [some.tolist() for _, some in mixed.epoch(np.random.default_rng(4))]
+    assert all(len(some) == 20 and set(lengths[some]) == {4, 16, 64} for some in order)
+    assert len(Mixed(np.zeros(0, np.int64), 64)) == 0
 
 
 def test_widths_are_few_and_near():

@@ -1,5 +1,6 @@
 """A text is classified as transformers' BERT does it, and padding has no say in it."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -164,6 +165,25 @@ def test_scores_are_the_mean_of_two_opinions_each_of_which_learns_alone():
     assert without(words, positions=positions, each=True).shape == (1, 2, K)
 
 
-def test_a_negative_number_of_votes_is_refused():
-    with pytest.raises(ValueError, match="votes=-1: a number of rows cannot be negative"):
-        configured(votes=-1)
+@pytest.mark.parametrize("say", [0.0, 0.25, 1.0, 3.0])
+def test_votes_count_for_as_much_as_is_said(say):
+    model = made(votes=64, say=say)
+    nn.init.normal_(model.votes.table.weight)
+    positions, words = padded(6, 4), torch.randint(W, (2, 6))
+    reader, votes = model(words, positions=positions, each=True)
+    torch.testing.assert_close(
+        model(words, positions=positions), (reader + say * votes) / (1 + say)
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"votes": -1}, "votes=-1: a number of rows cannot be negative"),
+        ({"say": -0.5}, "say=-0.5: votes cannot count for less than nothing"),
+        ({"say": math.inf}, "say=inf: it must be a finite number"),
+    ],
+)
+def test_votes_that_make_no_sense_are_refused(fields, words):
+    with pytest.raises(ValueError, match=words):
+        configured(**fields)

@@ -1,4 +1,4 @@
-"""One configuration counted: its closed form, and the real one beside it if that is not too large."""
+"""One configuration counted: its closed form, and the real one beside it where that can be run."""
 
 from __future__ import annotations
 

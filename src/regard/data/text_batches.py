@@ -175,6 +175,38 @@ class Buckets:
         return (batches[at] for at in turn)
 
 
+class Mixed:
+    """Rows of all lengths together, as chance has it: each batch padded to its longest row.
+
+    More is padding than in `Buckets`, but texts of one batch can be weighed against one another,
+    and no step is about short texts alone. All batches have equally many rows, but for the last:
+    as many as of the longest row of all would come to at most `batch` tokens.
+    """
+
+    def __init__(self, lengths: Int64[np.ndarray, "rows"], batch: int) -> None:
+        self.wide = rounded_up(lengths)
+        self.at_once = max(1, batch // int(self.wide.max(initial=1)))
+
+    def __len__(self) -> int:
+        """How many batches there are."""
+        return -(-len(self.wide) // self.at_once)
+
+    @property
+    def shapes(self) -> int:
+        """How many shapes they may have: at the most one a width, and the last."""
+        return len(np.unique(self.wide)) + bool(len(self.wide) % self.at_once)
+
+    def epoch(
+        self, draw: np.random.Generator | None = None
+    ) -> Iterator[tuple[int, Int64[np.ndarray, "b"]]]:
+        """Every row once, in batches with their widths; shuffled, or as they come."""
+        rows = np.arange(len(self.wide))
+        order = rows if draw is None else draw.permutation(rows)
+        for at in range(0, len(rows), self.at_once):
+            some = order[at : at + self.at_once]
+            yield int(self.wide[some].max()), some
+
+
 def rounded_up(lengths: Int64[np.ndarray, "rows"]) -> Int64[np.ndarray, "rows"]:
     """Up to the next of 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, …"""
     least = np.maximum(lengths, 4)

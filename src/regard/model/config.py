@@ -217,6 +217,8 @@ class TextClassifierConfig(BertConfig):
     """Share of the pooled numbers dropped in training."""
     votes: int = 0
     """Rows for pairs of neighbouring words, which vote beside the reader, as words do; 0: none."""
+    say: float = 1.0
+    """What the votes count for, where the reader counts for 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -224,6 +226,8 @@ class TextClassifierConfig(BertConfig):
             raise ValueError(f"classes={self.classes}: there must be at least 2")
         if self.votes < 0:
             raise ValueError(f"votes={self.votes}: a number of rows cannot be negative")
+        if self.say < 0:
+            raise ValueError(f"say={self.say}: votes cannot count for less than nothing")
         if not 0 <= self.head_dropout < 1:
             raise ValueError(f"head_dropout={self.head_dropout}: a share lies in 0 ≤ … < 1")
 

@@ -1,6 +1,6 @@
 """Say what a text is: a BERT reads it, and one linear layer tells the classes apart.
 
-Words may vote beside it (`votes.py`); the scores are the mean of the two opinions then.
+Words may vote beside it (`votes.py`); the scores are a mean of the two opinions then.
 
 model = TextClassifier(TextClassifierConfig(words=8000, classes=2))
 scores = model(words, positions=positions)      # b classes; padding is at position −1
@@ -47,11 +47,12 @@ class TextClassifier(nn.Module):
         learn faster, would leave the reader little to learn, and both together know less.
         """
         hidden = self.bert(words, segments, positions=positions)
-        opinions = self.head(self.dropout(self.pooled(hidden, positions)))[None]
-        if self.votes is not None:
-            votes = self.votes(words, positions).to(opinions.dtype)
-            opinions = torch.cat([opinions, votes[None]])
-        return opinions if each else opinions.mean(0)
+        read: Tensor = self.head(self.dropout(self.pooled(hidden, positions)))
+        if self.votes is None:
+            return read[None] if each else read
+        votes = self.votes(words, positions).to(read.dtype)
+        say = self.config.say
+        return torch.stack([read, votes]) if each else (read + say * votes) / (1 + say)
 
     def pooled(
         self, hidden: Float[Tensor, "b n c"], positions: Positions | None = None

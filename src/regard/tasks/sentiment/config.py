@@ -36,8 +36,10 @@ class SentimentConfig:
     """Tokens that a window shares with the next."""
     balance: bool = False
     """Whether all classes weigh the same, in learning and in the choice of the best epoch."""
+    mix: bool = False
+    """Whether texts of all lengths share a batch; else those of about one length do: faster."""
     lengths: float = 0.0
-    """How much more longer texts count: each as its tokens to this power; 0: all the same."""
+    """With `mix`, how much more longer texts count: as their tokens to this power; 0: all alike."""
     forget: float = 0.0
     """Share of tokens that are hidden from the model in training, other ones each time."""
     agree: float = 0.0

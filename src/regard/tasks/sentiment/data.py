@@ -16,7 +16,7 @@ from regard.config import change
 from regard.data.augment import seeded
 from regard.data.images import SPLITS
 from regard.data.labelled import LABELLED, Labelled, LabelledSet, read_labelled
-from regard.data.text_batches import Buckets, RowPicker, Rows, in_rows, trimmed, windows
+from regard.data.text_batches import Buckets, Mixed, RowPicker, Rows, in_rows, trimmed, windows
 from regard.data.vocabulary import Vocabulary, fit_vocabulary, from_text
 from regard.errors import UserError
 from regard.evaluate.bag_of_words import BagOfWords
@@ -270,12 +270,22 @@ class TextBatch:
 
 
 class TextBatches:
-    """Training texts in batches of about one length, in an order that seed and epoch decide."""
+    """Training texts in batches, of about one length or mixed, in an order that the seed decides.
+
+    Every step moves the model alike. So where a batch is of one length, long texts, of which fewer
+    fill it, count for more: about as their tokens. Where all lengths are mixed, each counts as much
+    as the configuration says.
+    """
 
     def __init__(self, config: SentimentConfig, data: SentimentData, device: torch.device) -> None:
+        if config.lengths and not config.mix and config.train.accumulate == 1:
+            raise UserError(
+                f"--lengths {config.lengths:g} weighs the texts of a batch against one another, "
+                "and without --mix they are all of one length: add --mix, or leave it out"
+            )
         part, facts = data.train, data.facts
         self.seed, self.device = config.train.seed, device
-        self.buckets = Buckets(part.rows.lengths, config.batch)
+        self.batches = (Mixed if config.mix else Buckets)(part.rows.lengths, config.batch)
         home = device if fits(part.rows, device) else torch.device("cpu")
         self.pick = RowPicker(part.rows, facts.words, device, home)
         of_class = np.array(
@@ -288,15 +298,15 @@ class TextBatches:
     @property
     def shapes(self) -> int:
         """How many kinds of batch there are: each would be recorded by itself."""
-        return self.buckets.shapes
+        return self.batches.shapes
 
     def __len__(self) -> int:
-        return len(self.buckets)
+        return len(self.batches)
 
     def epoch(self, number: int, start: int) -> Iterator[TextBatch]:
         draw = np.random.default_rng([self.seed, number])
         seeds = batch_seeds(self.seed, number, len(self))
-        for at, (width, some) in enumerate(self.buckets.epoch(draw)):
+        for at, (width, some) in enumerate(self.batches.epoch(draw)):
             if at >= start:
                 rows = torch.from_numpy(some).to(self.pick.home, non_blocking=True)
                 labels, weights = (
