@@ -42,7 +42,11 @@ try:  # a machine lent for its GPU may have torch and pytest and little else
 except ModuleNotFoundError:
     pass
 else:
-    install_import_hook(modules_with_shapes(), "beartype.beartype")
+    # Functions are wrapped to be checked. Triton cannot compile one that is, and torch's compiler
+    # stumbles over some, so where there may be a GPU shapes go unchecked. Torch, which would know
+    # of one for certain, takes longer to import than many a test.
+    if shutil.which("nvidia-smi") is None:
+        install_import_hook(modules_with_shapes(), "beartype.beartype")
 
 try:
     import hypothesis
@@ -97,7 +101,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"REGARD_REQUIRE names {', '.join(sorted(strange))}; known are {', '.join(NEEDS)}"
         )
-    if path := config.getoption("--record-gpu"):
+    path = config.getoption("--record-gpu")
+    if path and not hasattr(config, "workerinput"):  # a worker of xdist knows its own tests alone
         from gpu_record import GpuRecord
 
         config.pluginmanager.register(GpuRecord(path))

@@ -39,18 +39,10 @@ PATHS = {  # words the chooser must use → (heads, groups, n, m, d, e, mask)
     "block mask of neighbourhood": (2, 2, 2117, 2117, 64, 64, "neighbourhood(2, (46, 46))"),
     "merged: axial": (4, 2, 4096, 4096, 64, 64, "axial((64, 64))"),
     "merged: causal & (window(60)": (
-        2,
-        2,
-        6000,
-        7000,
-        64,
-        64,
+        *(2, 2, 9000, 10000, 64, 64),
         "causal & (window(60) | strided(60))",
     ),
-    "merged: window(64)": (
-        *(2, 2, 6100, 6100, 128, 128),
-        "window(64) | everywhere(2) | random_keys(3, 6100, 0)",
-    ),
+    "merged: window(64)": (2, 2, 6100, 6100, 128, 128, "window(64) | strided(61)"),
     "with a mask: ~causal": (2, 2, 300, 300, 64, 32, "~causal"),  # the last query is blind
     "with a mask: blocks(7) & ~causal": (2, 1, 90, 90, 24, 24, "blocks(7) & ~causal"),
     "with a mask: causal & window(50)": (2, 1, 600, 700, 64, 64, "causal & window(50)"),

@@ -1,6 +1,8 @@
 """The chooser and its switches, as far as a machine without a GPU can tell."""
 
+import json
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,8 +18,12 @@ from regard.attention import (
     sparse,
     window,
 )
+from regard.attention.arrangement import arrange
 from regard.attention.call import Call
+from regard.attention.kernels import ALONE, ROW, parts_pay
+from regard.attention.sparse import share_read
 
+RESULTS = Path(__file__).parent.parent / "results"
 SWITCHES = ("cudnn", "flash", "mem_efficient", "math")
 
 
@@ -55,6 +61,24 @@ def test_threads_that_switch_at_once_leave_nothing_switched():
     for thread in threads:
         thread.join()
     assert switches() == before
+
+
+@pytest.mark.parametrize(
+    "name, n", [(name, n) for name in ("axial", "Sparse Transformer") for n in (4096, 16384)]
+)
+def test_a_gpu_takes_a_mask_apart_where_that_was_measured_to_pay(name, n):
+    """FlexAttention, of which 0.36 ns a score were measured, beside the recorded time of parts."""
+    record = json.loads((RESULTS / "bench-cheaper-cuda.json").read_text("utf-8"))
+    (row,) = (row for row in record["rows"] if (row["name"], row["n"]) == (name, n))
+    mask, positions = Mask.parse(row["method"]), range(n)
+    parts = arrange(mask, positions, positions)
+    scores = share_read(mask, positions, positions) * n * n
+    assert row["path"].startswith("SDPA part by part")
+    measured = row["both"] / (scores * 0.36e-9)
+    foretold = parts.work(alone=ALONE["cuda"], row=ROW["cuda"]) / scores
+    assert foretold == pytest.approx(measured, rel=0.35)
+    assert parts_pay(parts, "cuda", scores) == (foretold <= 1)
+    assert (name, n, parts_pay(parts, "cuda", scores)) != ("Sparse Transformer", 4096, True)
 
 
 def test_the_chooser_never_reads_a_tensor():

@@ -69,13 +69,17 @@ class Arrangement:
         """Scores that are computed."""
         return sum(batch.entries for batch in self.batches)
 
-    def work(self, alone: int) -> int:
-        """The same, where a score of a query that shares its keys with none counts for several.
+    def work(self, *, alone: int, row: int) -> int:
+        """The same with all that is copied, in scores that take as long.
 
-        Its keys and values are copied for it, and read from memory once more.
+        A score of a query that shares its keys with none counts for `alone`: its keys and values
+        are copied for it, and read from memory once more. Each row of queries or keys that is
+        gathered counts for `row`.
         """
         return sum(
-            batch.entries * (alone if batch.q_rows.shape[1] == 1 else 1) for batch in self.batches
+            batch.entries * (alone if batch.q_rows.shape[1] == 1 else 1)
+            + row * (batch.q_rows.numel() + batch.k_rows.numel())
+            for batch in self.batches
         )
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.algebra import Causal, Mask
-from regard.attention.arrangement import arrange
+from regard.attention.arrangement import Arrangement, arrange
 from regard.attention.call import Call
 from regard.attention.merged import can_merge, merged
 from regard.attention.sdpa import causal_square, causal_tail, dense, preferred, reader, whole
@@ -30,12 +30,15 @@ from regard.attention.sparse import (
 from regard.attention.windowed import cut, windowed
 
 TILED_BELOW = 0.9  # tiles pay where those that are read hold no more than this share of the map …
-# … and parts in orders of their own where they hold this share of the tiles. A GPU's FlexAttention
-# is quick with a tile, so that parts, which are copied first, must hold far less.
-MERGED_BELOW = {"cpu": 0.6, "cuda": 0.15}
+# … and parts in orders of their own where they take this share of the work of the tiles.
+MERGED_BELOW = {"cpu": 0.6, "cuda": 1.0}
 # A key that is copied for one query costs as much as so many that a block of queries shares. On two
-# cores 16 drawn keys of 2,048 tokens break even with the whole map; for a GPU this is an estimate.
-ALONE = {"cpu": 32, "cuda": 256}
+# cores 16 drawn keys of 2,048 tokens break even with the whole map.
+ALONE = {"cpu": 32, "cuda": 800}
+# A row that is gathered, and put back, beside a score. A GPU's FlexAttention is quick with scores:
+# on an H200, forward + backward, 0.29 µs a row of 32 heads beside 0.36 ns a score, as
+# results/bench-cheaper-cuda.json has it of axial masks, the Sparse Transformer and BigBird.
+ROW = {"cpu": 0, "cuda": 800}
 
 
 class Plan(NamedTuple):
@@ -93,9 +96,10 @@ def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
     entries = call.q.shape[-2] * call.k.shape[-2]
     tiles_pay = not gpu and entries >= TILED_FROM**2  # many small launches cost a GPU more
     if (by_flex or tiles_pay or entries > DENSE_UPTO) and can_merge(call):
-        parts, kind = arrange(mask, q_pos, k_pos), call.q.device.type
-        most = MERGED_BELOW[kind] * share_read(mask, q_pos, k_pos) * entries
-        if parts is not None and parts.work(ALONE[kind]) <= most:
+        parts = arrange(mask, q_pos, k_pos)
+        if parts is not None and parts_pay(
+            parts, call.q.device.type, share_read(mask, q_pos, k_pos) * entries
+        ):
             return Plan(
                 lambda call: merged(call, parts),
                 lambda: (
@@ -112,3 +116,8 @@ def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
                 tiled, lambda: f"SDPA tile by tile: {mask} reads in {read:.0%} of the tiles"
             )
     return Plan(dense, lambda: f"SDPA with a mask: {mask} over {len(q_pos)} × {len(k_pos)}")
+
+
+def parts_pay(parts: Arrangement, kind: str, scores: float) -> bool:
+    """Whether parts in orders of their own take less time than tiles that hold so many scores."""
+    return parts.work(alone=ALONE[kind], row=ROW[kind]) <= MERGED_BELOW[kind] * scores
