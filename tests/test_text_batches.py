@@ -169,11 +169,14 @@ def test_every_row_comes_once_and_no_batch_has_too_many_tokens(lengths, batch, s
 
 @examples(100)
 @given(
-    st.lists(st.integers(2, 70), min_size=1, max_size=80), st.integers(1, 400), st.integers(0, 9)
+    st.lists(st.integers(2, 70), min_size=1, max_size=80),
+    st.integers(1, 400),
+    st.integers(1, 5),
+    st.integers(0, 9),
 )
-def test_mixed_batches_have_every_row_once_and_equally_many_each(lengths, batch, seed):
+def test_mixed_batches_have_every_row_once_and_equally_many_each(lengths, batch, together, seed):
     sizes = np.array(lengths, np.int64)
-    mixed = Mixed(sizes, batch)
+    mixed = Mixed(sizes, batch, together)
     for draw in (None, np.random.default_rng(seed)):
         batches = list(mixed.epoch(draw))
         assert len(batches) == len(mixed)
@@ -195,6 +198,23 @@ def test_mixed_batches_are_of_all_lengths_and_other_ones_each_epoch():
     assert order != [some.tolist() for _, some in mixed.epoch(np.random.default_rng(4))]
     assert all(len(some) == 20 and set(lengths[some]) == {4, 16, 64} for some in order)
     assert len(Mixed(np.zeros(0, np.int64), 64)) == 0
+
+
+def test_what_is_drawn_for_a_step_is_cut_by_length_and_little_of_it_is_padding():
+    lengths = np.random.default_rng(0).choice([4, 8, 16, 64], 640)
+    alone, cut = (Mixed(lengths, 64 * n, 64 // n) for n in (64, 8))
+
+    def steps(mixed):
+        batches = list(mixed.epoch(np.random.default_rng(1)))
+        return [batches[at : at + mixed.together] for at in range(0, len(batches), mixed.together)]
+
+    for whole, parts in zip(steps(alone), steps(cut), strict=True):
+        (rows,) = (some for _, some in whole)
+        assert sorted(rows) == sorted(row for _, some in parts for row in some)  # the same step
+        widths = [width for width, _ in parts]
+        assert widths == sorted(widths) and widths[0] < 64
+    tokens = [sum(width * len(some) for width, some in mixed.epoch()) for mixed in (alone, cut)]
+    assert tokens[1] < 0.6 * tokens[0]
 
 
 def test_widths_are_few_and_near():

@@ -176,15 +176,16 @@ class Buckets:
 
 
 class Mixed:
-    """Rows of all lengths together, as chance has it: each batch padded to its longest row.
+    """Rows of all lengths together, as chance has it, so that no step is about short ones alone.
 
-    More is padding than in `Buckets`, but texts of one batch can be weighed against one another,
-    and no step is about short texts alone. All batches have equally many rows, but for the last:
-    as many as of the longest row of all would come to at most `batch` tokens.
+    Texts of one step can be weighed against one another, then. A step is of `together` batches:
+    what is drawn for it is sorted by length before it is cut into these, and each is padded to its
+    own longest row. All batches have equally many rows, but for the last: as many as of the longest
+    row of all would come to at most `batch` tokens.
     """
 
-    def __init__(self, lengths: Int64[np.ndarray, "rows"], batch: int) -> None:
-        self.wide = rounded_up(lengths)
+    def __init__(self, lengths: Int64[np.ndarray, "rows"], batch: int, together: int = 1) -> None:
+        self.wide, self.together = rounded_up(lengths), together
         self.at_once = max(1, batch // int(self.wide.max(initial=1)))
 
     def __len__(self) -> int:
@@ -202,9 +203,13 @@ class Mixed:
         """Every row once, in batches with their widths; shuffled, or as they come."""
         rows = np.arange(len(self.wide))
         order = rows if draw is None else draw.permutation(rows)
-        for at in range(0, len(rows), self.at_once):
-            some = order[at : at + self.at_once]
-            yield int(self.wide[some].max()), some
+        n = self.at_once
+        for at in range(0, len(rows), n * self.together):
+            drawn = order[at : at + n * self.together]
+            drawn = drawn[np.argsort(self.wide[drawn], kind="stable")]
+            for first in range(0, len(drawn), n):
+                some = drawn[first : first + n]
+                yield int(self.wide[some[-1]]), some
 
 
 def rounded_up(lengths: Int64[np.ndarray, "rows"]) -> Int64[np.ndarray, "rows"]:

@@ -285,7 +285,10 @@ class TextBatches:
             )
         part, facts = data.train, data.facts
         self.seed, self.device = config.train.seed, device
-        self.batches = (Mixed if config.mix else Buckets)(part.rows.lengths, config.batch)
+        lengths, together = part.rows.lengths, config.train.accumulate
+        self.batches = (
+            Mixed(lengths, config.batch, together) if config.mix else Buckets(lengths, config.batch)
+        )
         home = device if fits(part.rows, device) else torch.device("cpu")
         self.pick = RowPicker(part.rows, facts.words, device, home)
         of_class = np.array(
