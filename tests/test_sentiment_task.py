@@ -963,6 +963,20 @@ def test_an_untrained_start_lends_its_vocabulary_and_sizes_alone(table, tmp_path
     assert len(make_optimiser(model.model, model.config.train.optimiser).parts) == 1
 
 
+def test_runs_from_one_start_begin_at_the_same_weights_whatever_their_seed(table, tmp_path):
+    def begun(seed: int, **changes: object) -> tuple[dict[str, torch.Tensor], float]:
+        torch.manual_seed(seed)
+        model, _ = untrained(table, **changes)
+        return model.model.state_dict(), float(torch.rand(()))
+
+    start = pretrained(tmp_path / "start")
+    (one, drawn), (other, also_drawn) = (begun(seed, start=start) for seed in (1, 2))
+    assert all(torch.equal(one[name], other[name]) for name in one) and one["head.weight"].any()
+    assert drawn != also_drawn  # what is drawn later is the seed's
+    (one, _), (other, _) = (begun(seed) for seed in (1, 2))
+    assert not torch.equal(one["head.weight"], other["head.weight"])  # from scratch nothing is
+
+
 def test_a_run_is_used_without_its_start_and_not_trained(table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pretrained(tmp_path / "start")

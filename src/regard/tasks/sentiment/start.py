@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from regard.data.vocabulary import AnyVocabulary, VocabularyConfig, from_text
@@ -19,6 +20,7 @@ from regard.errors import UserError
 from regard.model.bert import Bert
 from regard.model.config import BertConfig, TextClassifierConfig
 from regard.model.minilm import WORDS, minilm, published_file
+from regard.model.parts import initialise
 from regard.model.text_classifier import TextClassifier
 from regard.runs import RunFolder
 from regard.tasks import find
@@ -118,6 +120,18 @@ def begin(model: TextClassifier, config: SentimentConfig) -> None:
         return
     wanted = model.bert.state_dict()
     put_weights(come_trained(model.bert), {n: w for n, w in weights.items() if n in wanted})
+    draw_head(model)
+
+
+def draw_head(model: TextClassifier) -> None:
+    """Draw the head whatever the seed is: runs from one start then begin at the same weights.
+
+    A head hardly moves, and the reader turns its vectors towards it. Were each run given one of its
+    own, the mean of their weights (`regard average`) would whisper where each of them speaks.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        initialise(model.head, model.config.init, model.config.layers)
 
 
 def weights_of(config: SentimentConfig) -> dict[str, Tensor]:
