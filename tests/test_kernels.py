@@ -63,22 +63,22 @@ def test_threads_that_switch_at_once_leave_nothing_switched():
     assert switches() == before
 
 
-@pytest.mark.parametrize(
-    "name, n", [(name, n) for name in ("axial", "Sparse Transformer") for n in (4096, 16384)]
-)
+@pytest.mark.parametrize("n", [4096, 16384])
+@pytest.mark.parametrize("name", ["axial", "Sparse Transformer", "BigBird", "neighbourhood"])
 def test_a_gpu_takes_a_mask_apart_where_that_was_measured_to_pay(name, n):
-    """FlexAttention, of which 0.36 ns a score were measured, beside the recorded time of parts."""
+    """Recorded times of parts, beside FlexAttention, of which 0.36 ns a score were measured."""
     record = json.loads((RESULTS / "bench-cheaper-cuda.json").read_text("utf-8"))
     (row,) = (row for row in record["rows"] if (row["name"], row["n"]) == (name, n))
     mask, positions = Mask.parse(row["method"]), range(n)
     parts = arrange(mask, positions, positions)
     scores = share_read(mask, positions, positions) * n * n
-    assert row["path"].startswith("SDPA part by part")
+    if not row["path"].startswith("SDPA part by part"):
+        assert not parts_pay(parts, "cuda", scores)  # as it was decided there
+        return
     measured = row["both"] / (scores * 0.36e-9)
     foretold = parts.work(alone=ALONE["cuda"], row=ROW["cuda"]) / scores
     assert foretold == pytest.approx(measured, rel=0.35)
-    assert parts_pay(parts, "cuda", scores) == (foretold <= 1)
-    assert (name, n, parts_pay(parts, "cuda", scores)) != ("Sparse Transformer", 4096, True)
+    assert parts_pay(parts, "cuda", scores) == (measured <= 1)
 
 
 def test_the_chooser_never_reads_a_tensor():
