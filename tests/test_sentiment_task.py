@@ -1157,6 +1157,14 @@ def test_a_report_and_its_faithfulness_are_of_windows_too(table):
     assert "Of a text that is read in windows, only the one that speaks most" in about["words"]
 
 
+def test_where_words_vote_a_look_says_which_methods_count_that(table, run, tmp_path):
+    voting = trained(table, tmp_path, **{"model.votes": 64})
+    for each, told in ((voting, True), (run, False)):
+        sections = each.look("a dull film").looked.document["sections"]
+        (words,) = (some["words"] for some in sections if some["view"] == "words")
+        assert ("Here words vote beside the reader" in words) is told
+
+
 def test_a_reader_of_channels_reports_and_shows_its_words_without_what_was_read(
     table, tmp_path, monkeypatch
 ):

@@ -48,6 +48,11 @@ WORDS_WORDS = (
     "word, or move with the arrow keys, for its number."
 )
 
+VOTE_WORDS = (
+    "Here words vote beside the reader: leaving a word out counts both, gradient and attention the "
+    "reader alone."
+)
+
 
 def views(trained: Reader, data: SentimentData, split: str, judged: Judgement) -> list[Section]:
     """The sections of a report that only a reader of texts has."""
@@ -84,14 +89,16 @@ def views(trained: Reader, data: SentimentData, split: str, judged: Judgement) -
 
 
 def words_section(trained: Reader, title: str, items: list[dict[str, Any]]) -> Section:
-    """Texts by their words, and why there are fewer methods where channels read channels."""
-    words = " ".join(filter(None, (WORDS_WORDS, no_places(trained))))
+    """Texts by their words, and what the methods do not show of this model."""
+    words = " ".join(filter(None, (WORDS_WORDS, caveats(trained))))
     return {"view": "words", "title": title, "words": words, "data": {"items": items}}
 
 
-def no_places(trained: Reader) -> str:
-    """That nothing is known of what was read of a word, where that is so."""
-    return "" if has_places(trained.model) else CHANNEL_WORDS
+def caveats(trained: Reader) -> str:
+    """What the methods do not show of such a model, if anything."""
+    places = "" if has_places(trained.model) else CHANNEL_WORDS
+    votes = VOTE_WORDS if trained.config.model.votes else ""
+    return " ".join(filter(None, (places, votes)))
 
 
 def items_of(trained: Reader, asked: Sequence[Asked]) -> list[dict[str, Any]]:
@@ -269,7 +276,7 @@ def look(trained: Reader, texts: Sequence[Asked], data: Callable[[], SentimentDa
         expect_one(path, len(texts), "text")
         classes = trained.facts.classes
         shown = shown_of(trained, texts[0])
-        notes = (name_of(texts[0])[:100], note_of(shown, classes), no_places(trained))
+        notes = (name_of(texts[0])[:100], note_of(shown, classes), caveats(trained))
         word_figure(
             shown.text.words,
             shown.maps.by_method(),
