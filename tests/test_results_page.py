@@ -162,8 +162,18 @@ def test_the_command_beside_a_figure_is_the_one_that_prints_it() -> None:
     assert (
         typed("test2017") == "`regard train t --recipe r`<br>`regard evaluate RUN --split test2017`"
     )
-    assert typed("test", "regard average (5 runs of …)") == (
-        "`regard average (5 runs of …)`<br>`regard evaluate RUN --split test`"
+    averaged = "regard average (5 runs of regard train t --recipe r --batch 2)"
+    trained = "`regard train t --recipe r --batch 2 --train.seed SEED` for 5 seeds<br>"
+    assert typed("test", averaged) == f"{trained}`regard average RUNS --test`"
+    assert typed("validation", averaged) == f"{trained}`regard average RUNS`"
+
+
+def test_a_mean_of_runs_is_called_one() -> None:
+    averaged = "regard average (5 runs of regard train t --recipe r{})"
+    assert label({"recipe": "r", "command": averaged.format("")}) == "mean of 5 runs of `r`"
+    assert (
+        label({"recipe": "r", "command": averaged.format(" --batch 2")})
+        == "mean of 5 runs of `r` + 1 flag"
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from regard.tasks.pretrain.views import ASKED
 from results_page.cells import percent, spread, table, took
-from results_page.commands import data_name, gives, label, split_name
+from results_page.commands import data_name, gives, label, split_name, training
 from results_page.courses import with_courses
 from results_page.records import Facts, mean_of, runs_of, seen
 
@@ -59,8 +59,8 @@ def best(task: str, data: str) -> list[Facts]:
 
 def result(facts: Facts) -> str:
     """On what it was measured, and what it came to."""
-    runs = len(facts["runs"])
-    seeds = "1 seed" if runs == 1 else f"{runs} seeds"
+    runs, (members, _) = len(facts["runs"]), training(facts)
+    seeds = ("1 {}" if runs == 1 else f"{runs} {{}}s").format("seed" if members == 1 else "mean")
     return f"{data_name(facts)} {split_name(facts)}: {TOLD[facts['task']](facts)}, {seeds}"
 
 

@@ -1,5 +1,6 @@
 """How a recorded run is named on the page, and what to type to see its figure."""
 
+import re
 from collections.abc import Sequence
 
 from results_page.records import Facts
@@ -26,14 +27,21 @@ def split_name(facts: Facts) -> str:
 
 
 def label(facts: Facts) -> str:
-    """The recipe, and how many flags changed it."""
-    flags = changes(facts).count("--")
-    return f"`{facts['recipe']}`" + (f" + {flags} flags" if flags else "")
+    """The recipe, how many flags changed it, and of how many runs it is the mean."""
+    flags, (members, _) = changes(facts).count("--"), training(facts)
+    name = f"`{facts['recipe']}`" + (f" + {flags} flag{'s' * (flags > 1)}" if flags else "")
+    return f"mean of {members} runs of {name}" if members > 1 else name
 
 
 def changes(facts: Facts) -> str:
     """What was typed after the recipe."""
-    return str(facts["command"].partition(f"--recipe {facts['recipe']}")[2].strip())
+    return training(facts)[1].partition(f"--recipe {facts['recipe']}")[2].strip()
+
+
+def training(facts: Facts) -> tuple[int, str]:
+    """How many runs were averaged, 1 where none were, and the command that trains one."""
+    averaged = re.fullmatch(r"regard average \((\d+) runs of (.+)\)", facts["command"])
+    return (int(averaged[1]), averaged[2]) if averaged else (1, facts["command"])
 
 
 def changed(found: Sequence[Facts]) -> list[str]:
@@ -46,12 +54,12 @@ def gives(facts: Facts) -> str:
 
     Training ends with validation, and with test where --test is said; other splits are asked for.
     """
-    command, split = facts["command"], facts["split"]
-    trains = command.startswith("regard train")
-    if trains and split == "validation":
-        lines = [command]
-    elif trains and split == "test":
-        lines = [f"{command} --test"]
-    else:
-        lines = [command, f"regard evaluate RUN --split {split}"]
-    return "<br>".join(f"`{line}`" for line in lines)
+    (members, command), split = training(facts), facts["split"]
+    lines = [f"`{command}`"]
+    if members > 1:
+        lines = [f"`{command} --train.seed SEED` for {members} seeds", "`regard average RUNS`"]
+    if split == "test":
+        lines[-1] = lines[-1].removesuffix("`") + " --test`"
+    elif split != "validation":
+        lines.append(f"`regard evaluate RUN --split {split}`")
+    return "<br>".join(lines)
