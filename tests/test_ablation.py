@@ -86,6 +86,6 @@ def test_every_question_is_left_out_and_asked_somewhere() -> None:
 
 def test_what_goes_wrong_in_a_process_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGARD_DATA", "/nowhere")
-    how = Ablation(data="no-such-corpus", device="cpu")
+    how = Ablation(recipe="no-such-corpus", device="cpu")
     with pytest.raises(RuntimeError, match=r"masked, seed 1: [\s\S]*no-such-corpus"):
         list(in_processes(MODULE, {named("masked", 1): flags(how, "masked", 1)}, workers=1))

@@ -42,9 +42,9 @@ def dev() -> list[str]:
     return [
         f"`test` of SST-2 is its dev.tsv, {known[0]['parts'][2]:,} sentences. It was read for "
         "three settings of `sst2`, of which the last stands here, for three of `sst2-minilm`, of "
-        "which the second does, and for `sst2-minilm-mixed`, its first runs and those above. The third of `sst2-minilm`, the best "
-        f"of {len(tried['rows'])} on test.tsv, came to {third}. Averaged weights of several runs "
-        f"{means} ([what was tried](tried.md))."
+        "which the second does, and for `sst2-minilm-mixed`, its first runs and those above. The "
+        f"third of `sst2-minilm`, the best of {len(tried['rows'])} on test.tsv, came to {third}. "
+        f"Averaged weights of several runs {means} ([what was tried](tried.md))."
     ]
 
 

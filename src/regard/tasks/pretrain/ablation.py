@@ -2,7 +2,7 @@
 
     python -m regard.tasks.pretrain.ablation --seeds 3 --workers 4 --record ablation.json
 
-For every choice of questions and every seed: pretrain by the recipe of the corpus, which measures
+For every choice of questions and every seed: pretrain by a recipe, which measures
 each question on validation; then fine-tune the reader on 1,000 labels of SST-2, several times with
 labels drawn anew, and on SICK. Beside them stand the best small model from scratch, with the same
 labels, and the same model untrained. Runs are worked on side by side, one process each; on one GPU
@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import stdtrit
 
+from regard.errors import UserError
 from regard.tasks.processes import in_processes, tell, written
 from regard.tasks.run import Run
 from regard.tasks.sentiment.learning import scorer
@@ -50,8 +52,10 @@ TUNED = {"sst2": "sst2-few", "sick": "sick"}  # what is fine-tuned on, by which 
 class Ablation:
     """What each kind of question adds."""
 
-    data: str = "wikitext-2"
-    """What is read."""
+    recipe: str = "wikitext-2"
+    """By which recipe of pretraining."""
+    only: tuple[str, ...] = tuple(CHOICES)
+    """Which choices, by their names; all by default."""
     seeds: int = 3
     """Runs of each choice."""
     draws: int = 3
@@ -79,7 +83,7 @@ def main(how: Ablation) -> None:
     jobs = {
         named(choice, seed): flags(how, choice, seed)
         for seed in range(how.seeds)
-        for choice in CHOICES
+        for choice in chosen(how)
     }
     found: list[dict[str, Any]] = []
     words = "pretraining and fine-tuning"
@@ -88,6 +92,14 @@ def main(how: Ablation) -> None:
         if how.record is not None:  # each time, so that what is done is kept
             keep(how, how.record, found)
     Console().print(drawn(summarised(found)))
+
+
+def chosen(how: Ablation) -> tuple[str, ...]:
+    """The choices that are asked for, or what is wrong with their names."""
+    for name in how.only:
+        if name not in CHOICES:
+            raise UserError(f"--only {name!r}: there are {', '.join(map(repr, CHOICES))}")
+    return how.only
 
 
 def keep(how: Ablation, path: Path, found: Sequence[Mapping[str, Any]]) -> None:
@@ -104,7 +116,7 @@ def keep(how: Ablation, path: Path, found: Sequence[Mapping[str, Any]]) -> None:
 
 def flags(how: Ablation, choice: str, seed: int) -> list[str]:
     """What a process is told that works on one choice and seed."""
-    words = ["--data", how.data, "--device", how.device, "--draws", str(how.draws)]
+    words = ["--recipe", how.recipe, "--device", how.device, "--draws", str(how.draws)]
     words += ["--one", json.dumps([choice, seed])]
     return words + ([] if how.epochs is None else ["--epochs", str(how.epochs)])
 
@@ -123,7 +135,7 @@ def worked(how: Ablation, choice: str, seed: int) -> list[dict[str, Any]]:
     if asked is not None:
         changes: dict[str, Any] = {f"objectives.{name}": float(name in asked) for name in QUESTIONS}
         changes |= {} if how.epochs is None else {"train.epochs": how.epochs}
-        run = trained("pretrain", how.data, {**changes, "train.seed": seed}, how.device, how.runs)
+        run = trained("pretrain", how.recipe, {**changes, "train.seed": seed}, how.device, how.runs)
         last = run.metrics[-1]
         pretrained = {
             "questions": {name: last[f"validation.{name} accuracy"] for name in asked},
@@ -215,6 +227,8 @@ def drawn(lines: Sequence[Mapping[str, Any]]) -> Table:
 
 def command(how: Ablation) -> str:
     said = f"python -m {MODULE} --seeds {how.seeds} --draws {how.draws}"
+    said += f" --recipe {how.recipe}" if how.recipe != Ablation.recipe else ""
+    said += f" --only {shlex.join(how.only)}" if how.only != Ablation.only else ""
     return said + (f" --epochs {how.epochs}" if how.epochs else "")
 
 
