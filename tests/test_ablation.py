@@ -10,16 +10,19 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
+from regard.errors import UserError
 from regard.tasks.pretrain.ablation import (
     CHOICES,
     MODULE,
     QUESTIONS,
     UNTRAINED,
     Ablation,
+    command,
     drawn,
     flags,
     interval,
     keep,
+    main,
     named,
     summarised,
 )
@@ -75,6 +78,18 @@ def test_what_is_done_is_kept_with_its_command(tmp_path: Path) -> None:
     facts = json.loads(path.read_text())
     assert facts["command"].endswith("ablation --seeds 2 --draws 3 --epochs 4")
     assert facts["rows"] == ROWS and facts["summary"] == summarised(ROWS)
+
+
+def test_the_command_says_which_recipe_and_choices_were_asked_for() -> None:
+    how = Ablation(recipe="wikitext-2-masked", only=("from scratch", "masked"))
+    asked = "--seeds 3 --draws 3 --recipe wikitext-2-masked --only 'from scratch' masked"
+    assert command(how).endswith(asked)
+    assert flags(how, "masked", 1)[:2] == ["--recipe", "wikitext-2-masked"]
+
+
+def test_a_choice_that_there_is_not_is_refused() -> None:
+    with pytest.raises(UserError, match="--only 'maskd': there are 'from scratch', 'masked', "):
+        main(Ablation(only=("maskd",)))
 
 
 def test_every_question_is_left_out_and_asked_somewhere() -> None:

@@ -234,4 +234,7 @@ def command(how: Ablation) -> str:
 
 if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    main(tyro.cli(Ablation, description=__doc__))
+    try:
+        main(tyro.cli(Ablation, description=__doc__))
+    except UserError as trouble:
+        raise SystemExit(str(trouble)) from None
