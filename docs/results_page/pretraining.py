@@ -3,6 +3,7 @@
 from regard.tasks.pretrain.views import ASKED
 from regard.tasks.recipe import recipes
 from results_page.cells import epochs, folded, middle, percent, spread, table, took
+from results_page.commands import gives
 from results_page.origins import origin, origins
 from results_page.records import Facts, Interval, notes, read, recorded, runs_of, seen
 
@@ -35,9 +36,10 @@ def told(facts: Facts) -> str:
     """How large, how long, how sure of a hidden token; and what is odd."""
     runs = facts["runs"]
     sure: list[Interval | None] = [{"value": run["figures"]["perplexity"]} for run in runs]
+    seeds = "one seed" if len(runs) == 1 else f"{len(runs)} seeds"
     words = (
-        f"{facts['parameters']:,} parameters, {epochs(facts)} epochs, {took(facts)}, "
-        f"{len(runs)} seeds. The perplexity of a hidden token is {spread(sure, 1, 1)}."
+        f"{gives(facts)}: {facts['parameters']:,} parameters, {epochs(facts)} epochs, "
+        f"{took(facts)}, {seeds}. The perplexity of a hidden token is {spread(sure, 1, 1)}."
     )
     shares = {name: [run["figures"][name]["value"] for run in runs] for name in ASKED}
     same = [f"*{name}*" for name, values in shares.items() if len(values) > len(set(values)) == 1]
@@ -45,9 +47,10 @@ def told(facts: Facts) -> str:
 
 
 PRETRAINED = (
-    "By `regard train pretrain --recipe wikitext-2 --test`: a BERT that was asked four kinds of "
-    "question about plain text. Test asks them about text that it has not read. Half of the pairs "
-    "have the answer yes, so chance is {chance}."
+    "A BERT that was asked four kinds of question about plain text. Test asks them about text that "
+    "it has not read. Half of the pairs have the answer yes, so chance is {chance}. *Counting words* "
+    "is a logistic regression on counts of words and pairs of words, and for hidden words the most "
+    "frequent word after the one before."
 )
 
 
