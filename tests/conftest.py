@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from regard.look.document import Document
 
 SOURCE = Path(__file__).parent.parent / "src"
+# Bits depend on how many threads there are, so tests take one, as do the processes they start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def modules_with_shapes() -> list[str]:

@@ -130,8 +130,22 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
 )
 
 
+# How long a thread that waits for others spins before it sleeps. By default that is longer than a
+# small model's operations take, and beside another busy process all of that time is lost. libgomp
+# counts turns of a loop, LLVM's and Intel's OpenMP milliseconds; both read this when torch loads.
+# docs/training.md says what it is worth.
+SHORT_WAITS = {"GOMP_SPINCOUNT": "300", "KMP_BLOCKTIME": "0"}
+
+
+def let_threads_sleep() -> None:
+    """Ask OpenMP for short waits, unless the user has said how threads wait."""
+    if not {"OMP_WAIT_POLICY", *SHORT_WAITS} & set(os.environ):
+        os.environ.update(SHORT_WAITS)
+
+
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code: 0 on success and only then."""
+    let_threads_sleep()
     # A console that cannot show β or → prints a question mark instead of crashing.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -57,6 +57,7 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
         out: Path | None = None,
         resume: bool = False,
         device: Device = "auto",
+        threads: str | None = None,
         quiet: bool = False,
         tensorboard: bool = False,
         report: bool = True,
@@ -72,6 +73,8 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
             out: folder of the run; by default runs/TASK-DATA-NNN.
             resume: go on with the run in --out, exactly where it was.
             device: where to train; auto takes a GPU if there is one.
+            threads: CPU threads, auto or a number; the same as --train.threads. A number reproduces
+                a run to the last bit, where auto may choose another one.
             quiet: say nothing but errors.
             tensorboard: write the figures for TensorBoard too, into the run.
             report: write report.html at the end.
@@ -85,6 +88,8 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
         config = build(kind, to_values(config))
         if epochs is not None:
             config = change(config, {"train.epochs": epochs})
+        if threads is not None:
+            config = change(config, {"train.threads": threads})
         session = Session(entry.load(), config, chosen, quiet=quiet, tensorboard=tensorboard)
         go(session, out=out, resume=resume, device=device, report=report, test=test)
 

@@ -70,11 +70,18 @@ def coerce(kind: Any, value: Any, *, source: str = "", key: str = "") -> Any:
         absent = value is None or (isinstance(value, str) and value.lower() == "none")
         if absent and type(None) in arguments:
             return None
-        for choice in (choice for choice in arguments if choice is not type(None)):
+        choices = [choice for choice in arguments if choice is not type(None)]
+        for choice in choices:
             try:
                 return coerce(choice, value, source=source, key=key)
             except UserError as refused:
+                if len(choices) == 1:
+                    raise
                 last = refused
+        if any(typing.get_origin(choice) is Literal for choice in choices):
+            words = [str(word) for choice in choices for word in typing.get_args(choice)]
+            wanted = " or ".join([*words, *(_NAMES[each] for each in choices if each in _NAMES)])
+            raise UserError(_said(source, f"{key} = {value!r} is not {wanted}"))
         raise last
     elif origin in (tuple, list) and isinstance(value, Sequence) and not isinstance(value, str):
         every = arguments[0] if origin is list or arguments[-1] is Ellipsis else None
@@ -161,6 +168,10 @@ def check_kinds(config: Any) -> None:
     for field in fields(config):
         hint, value = hints[field.name], getattr(config, field.name)
         kinds = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+        literals = [kind for kind in kinds if typing.get_origin(kind) is Literal]
+        if kinds != (hint,) and any(value in typing.get_args(kind) for kind in literals):
+            continue
+        kinds = tuple(kind for kind in kinds if kind not in literals or kinds == (hint,))
         kinds = tuple(typing.get_origin(kind) or kind for kind in kinds)  # tuple[int, …] → tuple
         if typing.get_origin(hint) is Literal:
             if value not in typing.get_args(hint):

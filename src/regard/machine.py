@@ -31,15 +31,15 @@ def machine(device: torch.device) -> dict[str, Any]:
     }
 
 
-def device_name(device: torch.device) -> str:
-    """The make of a GPU, or of the processor and how many threads are used of it."""
+def device_name(device: torch.device, *, threads: bool = True) -> str:
+    """The make of a GPU, or of the processor and, unless that is open, its threads in use."""
     import torch
 
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     if device.type == "cpu":
-        threads = torch.get_num_threads()
-        return f"{cpu_name()}, {threads} thread{'s' * (threads > 1)}"
+        number = torch.get_num_threads()
+        return cpu_name() + f", {number} thread{'s' * (number > 1)}" * threads
     return str(device)
 
 

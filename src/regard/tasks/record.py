@@ -11,7 +11,7 @@ from regard.config import to_values
 from regard.errors import UserError
 from regard.runs import epochs_in
 from regard.tasks.recipe import Recipe, recipes
-from regard.tasks.session import SEED, differences, parameters
+from regard.tasks.session import SEED, THREADS, differences, parameters
 from regard.tasks.task import Judged
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def recorded(runs: Sequence[Run], judged: Sequence[Judged], split: str) -> dict[
         for name, (now, before) in differences(
             to_values(run.config), to_values(first.config)
         ).items():
-            if name != SEED:
+            if name not in (SEED, THREADS):
                 raise UserError(
                     f"{run.folder.path} has {name} = {now!r} and {first.folder.path} {before!r}: "
                     "only runs that differ in their seed are kept in one file"

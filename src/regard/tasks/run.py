@@ -38,6 +38,7 @@ from regard.tasks.session import Session, not_given
 from regard.tasks.task import Judged, Looked, Prove, Show, Task, Trained
 from regard.train.device import choose_device
 from regard.train.loop import put_weights
+from regard.train.threads import Threads, keeping_threads
 
 READING = ("text", "label", "pair", "skip_bad")  # fields that say how other data are read
 
@@ -52,6 +53,7 @@ def train(
     root: str | Path = "runs",
     resume: bool = False,
     device: str = "auto",
+    threads: Threads | None = None,
     quiet: bool = False,
     report: bool = True,
     test: bool = False,
@@ -60,6 +62,7 @@ def train(
 ) -> Run:
     """Train a model and return its run, in the folder `out` or as a new one in `root`.
 
+    Without `threads` it takes the number of CPU threads that is fastest as it begins.
     `changes` are fields of the configuration: `model={"width": 96}`, `batch=64`, or with dotted
     names as `**{"train.optimiser.rate": 1e-3}`. With `test`, the run is measured on test in the
     end, beside what its recipe promises. An `attention` of your own has the arguments of `attend`;
@@ -80,6 +83,8 @@ def train(
         said["data"] = str(data)
     if epochs is not None:
         said["train.epochs"] = epochs
+    if threads is not None:
+        said["train.threads"] = threads
     options = {} if attention is None else {"attention": attention}
     session = Session(entry.load(), change(config, said), chosen, quiet=quiet, options=options)
     place = None if out is None else Path(out)
@@ -94,6 +99,7 @@ def train(
     )
 
 
+@keeping_threads()
 def go(
     session: Session,
     *,

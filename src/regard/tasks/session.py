@@ -32,14 +32,14 @@ from regard.train.device import (
     memory_of,
 )
 from regard.train.display import display, duration
-from regard.train.estimate import estimate
+from regard.train.estimate import correction, estimate
 from regard.train.loop import Diverged, Progress, Report, steps_of, train
 
-SEED = "train.seed"
+SEED, THREADS = "train.seed", "train.threads"
 # What may be said anew when a run goes on: none of it changes the steps already made.
 MAY_CHANGE = {
     *("train.epochs", "train.patience", "train.save_seconds", "train.capture"),
-    *("train.compile", "train.measure"),
+    *("train.compile", "train.measure", THREADS),
     *("train.clip", "train.optimiser.rate", "train.optimiser.matrix_rate"),
 }
 
@@ -133,7 +133,7 @@ class Session:
         self.say(data.words())
         for sentence in getattr(data.facts, "skipped", ())[:10]:
             self.say(f"left out: {sentence}")
-        self.say(f"{parameters(model):,} parameters on {device_name(where)}")
+        self.say(f"{parameters(model):,} parameters on {device_name(where, threads=False)}")
         if self.recipe is not None and self.recipe.about.expect:
             self.say(expectation(self.recipe, self.departs))
 
@@ -240,6 +240,9 @@ class Session:
         steps = steps_of(config.train, len(batches))
         left = max(0.0, 1 - self.done / steps)
         how = replace(config.train, capture="off", compile="off")
+        if config.train.threads != "auto":
+            torch.set_num_threads(config.train.threads)
+        watching: Report | None = None
         if left:
             of = estimate(model, batches, objective, config.train, measured=task.measured(data))
             how = replace(
@@ -252,6 +255,9 @@ class Session:
                 f"about {duration(left * of.seconds)}{' more' * bool(self.done)}{held}"
                 f"{', steps recorded and replayed' * of.capture}{', compiled first' * of.compile}"
             )
+            watching = correction(of.seconds, steps, self.say, first=int(of.compile))
+            if of.chosen_threads is not None:
+                self.keep_threads(of.chosen_threads, of.threads or {})
         if not resume:
             self.begun(out, root, data, device)
         assert self.folder is not None
@@ -276,8 +282,24 @@ class Session:
                 how,
                 self.folder,
                 resume=resume,
-                report=both(shown, noted),
+                report=both(shown, noted, watching),
             )
+
+    def keep_threads(self, chosen: int, seconds: Mapping[int, float]) -> None:
+        """Keep in the configuration how many threads were taken, and say why if it was a choice."""
+        if len(seconds) > 1:
+            few, many = min(seconds), max(seconds)
+            gain = seconds[few] / seconds[many] if seconds[many] else 1.0
+            self.say(
+                f"{chosen} of {many} threads: a step is {gain:.2g} times as fast with all of them "
+                f"(--threads {chosen} does the same again)"
+            )
+        if self.config.train.threads != chosen:
+            self.config = replace(self.config, train=replace(self.config.train, threads=chosen))
+            if self.folder is not None:  # of a run that goes on
+                about = self.folder.about()
+                words = {name: word for name, word in about.items() if name != "format"}
+                self.folder.write_config(self.config, **words)
 
     def too_large(self, data: Any, device: torch.device) -> UserError:
         """After an out-of-memory error: find a batch that fits, and say which."""
@@ -364,8 +386,9 @@ def expectation(recipe: Recipe, departs: Sequence[str]) -> str:
 
 
 def departures(config: Any, recipe: Any) -> list[str]:
-    """Fields in which a configuration is not its recipe's; a seed is nobody's choice."""
-    return [name for name in differences(to_values(config), to_values(recipe)) if name != SEED]
+    """Fields in which a configuration is not its recipe's; seed and threads are nobody's choice."""
+    changed = differences(to_values(config), to_values(recipe))
+    return [name for name in changed if name not in (SEED, THREADS)]
 
 
 def figure_words(name: str, value: float) -> str:

@@ -5,6 +5,8 @@ from typing import Literal
 
 from regard.config import check_kinds
 
+MOST_THREADS = 1024  # starting more is likelier to end the process than to help it
+
 
 @dataclass(frozen=True)
 class OptimiserConfig:
@@ -89,6 +91,9 @@ class TrainConfig:
     """Whether a GPU records steps and replays them, to the same result; auto: if over 5% faster."""
     deterministic: bool = False
     """Only operations that give the same bits each time; on a CPU this is so anyway."""
+    threads: Literal["auto"] | int = "auto"
+    """Threads on a CPU; auto: one, unless all are faster by a fifth as the run begins. May decide
+    the last bits of a result: the number that was taken is kept here, and reproduces the run."""
     save_seconds: float = 60.0
     """Seconds between states to resume from, beside those after epochs that are not too short."""
     seed: int = 0
@@ -106,6 +111,8 @@ class TrainConfig:
         ):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: at least {least}")
+        if self.threads != "auto" and not 1 <= self.threads <= MOST_THREADS:
+            raise ValueError(f"threads={self.threads}: auto, or from 1 to {MOST_THREADS}")
         if self.keep == "last" and self.patience:
             raise ValueError(f"patience={self.patience} waits for a best epoch, and keep='last'")
         if not 0 <= self.average < 1:

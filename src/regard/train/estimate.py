@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice, repeat
 from pathlib import Path
@@ -17,15 +19,19 @@ from regard.runs import RunFolder
 from regard.train.capture import MOST
 from regard.train.config import TrainConfig
 from regard.train.device import resident_memory
-from regard.train.loop import Batches, Trainer, steps_of
+from regard.train.display import duration
+from regard.train.loop import Batches, Progress, Report, Trainer, steps_of
 from regard.train.step import Objective
+from regard.train.threads import compare_threads, fewest_of_the_fast, threads_to_try
 
-STEPS = {"cpu": 4, "cuda": 12}  # of which the first few are a warm-up
+STEPS = 12  # on a GPU, of which the first few are a warm-up
 WORTH = 1.05  # steps are recorded and replayed where that is so much faster
 # On an H200 a compiled ViT trains 1.2 to 1.5 times as fast (docs/results.md), and takes 17 to 45 s
 # to compile: a run of so many seconds saves that, and a longer one more.
 EARNS_COMPILING = 150.0
 EARNS_RECORDINGS = 10  # epochs
+WRONG = 2.0  # an estimate that is so many times off is corrected aloud
+WORTH_SAYING = 2.0  # seconds by which it is off
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,12 @@ class Estimate:
     bytes: int | None
     capture: bool = False
     compile: bool = False
+    threads: dict[int, float] | None = None  # seconds of a step by number of threads, on a CPU
+
+    @property
+    def chosen_threads(self) -> int | None:
+        """The number of threads that the run should take."""
+        return fewest_of_the_fast(self.threads) if self.threads else None
 
 
 def estimate(
@@ -69,7 +81,7 @@ def estimate(
     # Compiled numbers are rounded elsewhere, so a run that must repeat itself says so itself.
     earned = device.type == "cuda" and seconds > EARNS_COMPILING and not config.deterministic
     compiles = earned if config.compile == "auto" else config.compile == "on"
-    return Estimate(seconds, fastest.bytes, capture, compiles)
+    return Estimate(seconds, fastest.bytes, capture, compiles, plain.threads)
 
 
 @dataclass(frozen=True)
@@ -79,10 +91,14 @@ class Timed:
     seconds: float
     items: float
     bytes: int | None
+    threads: dict[int, float] | None = None  # how long with each number of threads that was tried
 
 
 def timed(model: nn.Module, batches: Batches, objective: Objective, config: TrainConfig) -> Timed:
-    """The fastest of a few steps."""
+    """One step, from a few: on a GPU the fastest; on a CPU the median, by number of threads.
+
+    On a CPU, torch is left with the number of threads to go on with.
+    """
     device = next(model.parameters()).device
     on_gpu = device.type == "cuda"
     if on_gpu:
@@ -91,26 +107,63 @@ def timed(model: nn.Module, batches: Batches, objective: Objective, config: Trai
     nowhere = RunFolder(Path(os.devnull))  # a trial writes nothing
     trial = Trainer(copy.deepcopy(model), batches, objective, lambda _: {}, config, nowhere)
     trial.model.train()
-    times: list[float] = []
     source = chain.from_iterable(batches.epoch(number, 0) for number in count())
     if shapes_of(batches) > 1:  # the same ones again, or none would come often enough to be played
         source = chain.from_iterable(repeat(list(islice(source, config.accumulate))))
-    for _ in range(STEPS.get(device.type, 4)):
-        began = time.perf_counter()
+
+    def step() -> None:
         group = list(islice(source, config.accumulate))
-        try:
+        with suppress(UserError):  # a loss that is no number is the run's to report
             trial.one_step(group)
             trial.read_losses()
-        except UserError:
-            break  # a loss that is no number is the run's to report
+
+    if device.type == "cpu":
+        threads = compare_threads(threads_to_try(config.threads), step)
+        chosen = fewest_of_the_fast(threads)
+        torch.set_num_threads(chosen)
+        items = trial.progress.items / max(1, trial.progress.step)
+        return Timed(threads[chosen], items, resident_memory(), threads)
+    times = []
+    for _ in range(STEPS if on_gpu else 4):
+        began = time.perf_counter()
+        step()
         times.append(time.perf_counter() - began)
     held = resident_memory()
     if on_gpu:
         copied = sum(weight.nbytes for weight in model.parameters())  # the trial's second model
         held = torch.cuda.max_memory_reserved(device) - copied
         torch.cuda.reset_peak_memory_stats(device)
-    fastest = min(times[1:] or times or [0.0])
-    return Timed(fastest, trial.progress.items / max(1, len(times)), held)
+    return Timed(min(times[1:]), trial.progress.items / len(times), held)
+
+
+def correction(
+    expected: float, steps: int, say: Callable[[str], None], *, first: int = 0
+) -> Report:
+    """Says once, after the first epoch, if what is left takes twice or half as long as expected.
+
+    `expected` are seconds for all `steps`; a compiled run is looked at after its second epoch,
+    since compiling is in the first.
+    """
+    began: Progress | None = None
+    spoken = False
+
+    def report(at: Progress) -> None:
+        nonlocal began, spoken
+        if began is None:
+            began = replace(at)
+        if spoken or at.batch or at.epoch <= began.epoch + first or at.step <= began.step:
+            return
+        spoken = True
+        steps_left = steps - at.step
+        now = steps_left * (at.seconds - began.seconds) / (at.step - began.step)
+        before = steps_left * expected / steps
+        if max(now, before) >= WRONG * min(now, before) and abs(now - before) >= WORTH_SAYING:
+            say(
+                f"the estimate was wrong: what is left takes about {duration(now)}, "
+                f"not {duration(before)}"
+            )
+
+    return report
 
 
 def shapes_of(batches: Batches) -> int:
