@@ -420,6 +420,12 @@ ours, eager = compiled(x), layer(x)
 torch.testing.assert_close(ours, eager)
 grads = [torch.autograd.grad(out.norm(), x) for out in (ours, eager)]
 torch.testing.assert_close(*grads)
+layer, x = layer.float(), x.detach().float().requires_grad_()
+with torch.autocast("cpu", torch.bfloat16):
+    ours, eager = compiled(x), layer(x)
+assert ours.dtype == eager.dtype == torch.bfloat16
+grads = [torch.autograd.grad(out.float().norm(), x) for out in (ours, eager)]
+torch.testing.assert_close(*grads, rtol=0, atol=1e-2)
 """
 
 

@@ -93,6 +93,19 @@ def test_any_mask_that_has_scattered_parts_merges(mask, n, q_start, m, k_start):
 
 
 @pytest.mark.parametrize("text", SCATTERED)
+def test_gradients_of_gradients_are_those_of_the_dense_map(text):
+    mask, where = Mask.parse(text), (range(9, 29), range(3, 29))
+    tensors, parts = drawn(len(where[0]), len(where[1])), arrange(mask, *where)
+    fast = merged.merged(Call.check(*tensors, mask, *where), parts)
+    plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).read
+    found = []
+    for read in (fast, plain):
+        firsts = grad(read.sin().sum(), tensors, create_graph=True)
+        found.append(grad(sum(first.square().sum() for first in firsts), tensors))
+    torch.testing.assert_close(*found, **EXACT)
+
+
+@pytest.mark.parametrize("text", SCATTERED)
 def test_every_pair_that_may_be_read_is_read_once(text):
     mask, where = Mask.parse(text), (range(3, 29), range(2, 27))
     times = torch.zeros(26, 25, dtype=torch.int64)

@@ -99,15 +99,46 @@ def test_scores_that_are_huge_do_not_overflow():
     assert all(each.isfinite().all() for each in torch.autograd.grad(loss, (x, weight)))
 
 
-def test_it_goes_back_twice_over_but_not_to_a_second_derivative():
+def test_it_goes_back_twice_over():
     x, weight, targets = drawn(4, 6, 3)
     loss = vocabulary_loss(x, weight, targets)
     (first,) = torch.autograd.grad(loss, x, retain_graph=True)
     (again,) = torch.autograd.grad(2 * loss, x, retain_graph=True)
     torch.testing.assert_close(again, 2 * first)
-    (first,) = torch.autograd.grad(loss, x, create_graph=True)
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        first.sum().backward()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_gradients_of_gradients_are_those_of_all_scores_at_once(smoothing):
+    x, weight, targets = drawn(7, 6, 3)
+
+    def second(loss: Tensor, *of: Tensor) -> tuple[Tensor, ...]:
+        first = torch.autograd.grad(loss.square(), of, create_graph=True)
+        along = sum(one.square().sum() for one in first)
+        return torch.autograd.grad(along, (x, weight))
+
+    for of in ((x, weight), (x,), (weight,)):
+        ours = vocabulary_loss(x, weight, targets, smoothing=smoothing, rows=3)
+        right = plain(x, weight, targets, smoothing)
+        torch.testing.assert_close(second(ours, *of), second(right, *of))
+
+
+def test_transforms_of_functions_go_through_it():
+    x, weight, targets = (one.detach() for one in drawn(7, 6, 3))
+    push = torch.randn(2, 7, 3, dtype=torch.float64)
+
+    def ours(x: Tensor) -> Tensor:
+        return vocabulary_loss(x, weight, targets, smoothing=0.1, rows=3)
+
+    def right(x: Tensor) -> Tensor:
+        return plain(x, weight, targets, 0.1)
+
+    for transform in (
+        lambda f: torch.func.grad(f)(x),
+        lambda f: torch.func.vmap(torch.func.grad(f))(push),
+        lambda f: torch.func.jvp(f, (x,), (push[0],)),
+        lambda f: torch.func.hessian(f)(x),
+    ):
+        torch.testing.assert_close(transform(ours), transform(right))
 
 
 @pytest.mark.parametrize(

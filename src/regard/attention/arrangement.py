@@ -26,6 +26,7 @@ from regard.attention.masks import (
     Strided,
     Summary,
 )
+from regard.attention.second_order import untransformed
 from regard.attention.sparse import TILE
 
 MOST_TERMS = 8  # of a union; what falls into more is left to tiles
@@ -84,6 +85,7 @@ class Arrangement:
 
 
 @functools.lru_cache(maxsize=8)
+@untransformed
 def arrange(mask: Mask, q_pos: range, k_pos: range) -> Arrangement | None:
     """The parts of a mask in orders of their own; None where nothing in it is scattered."""
     end = max(q_pos.stop, k_pos.stop)
@@ -93,14 +95,13 @@ def arrange(mask: Mask, q_pos: range, k_pos: range) -> Arrangement | None:
         return None
     together = [term for term, by in terms if by is None]
     batches: list[Batch] = []
-    with torch.inference_mode(False):  # an inference tensor could not serve training later
-        if together:
-            batches += in_tiles(functools.reduce(Or, together), q_pos, k_pos)
-        earlier = together
-        for term, by in scattered:
-            only = functools.reduce(lambda mask, one: mask & ~one, earlier, term)
-            batches += in_order(only, by, q_pos, k_pos)
-            earlier = [*earlier, term]
+    if together:
+        batches += in_tiles(functools.reduce(Or, together), q_pos, k_pos)
+    earlier = together
+    for term, by in scattered:
+        only = functools.reduce(lambda mask, one: mask & ~one, earlier, term)
+        batches += in_order(only, by, q_pos, k_pos)
+        earlier = [*earlier, term]
     return Arrangement(tuple(batches), len(scattered) + bool(together))
 
 

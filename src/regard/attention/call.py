@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.algebra import Mask
+from regard.attention.second_order import untransformed
 from regard.attention.where import Positions, check_positions, locate, somewhere
 
 KEPT_UPTO = 1 << 20  # entries of a mask that is remembered: a megabyte each, 128 at the most
@@ -230,9 +231,9 @@ def written(
 
 
 @functools.lru_cache(maxsize=128)
+@untransformed
 def _kept(mask: Mask, q_pos: range, k_pos: range, device: torch.device) -> Tensor:
-    with torch.inference_mode(False):  # an inference tensor could not serve training later
-        return mask(locate(q_pos, device), locate(k_pos, device))
+    return mask(locate(q_pos, device), locate(k_pos, device))
 
 
 def _head_axis(x: Tensor) -> Tensor:

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from regard.attention.precision import widen
+from regard.attention.second_order import gradients, refuse_second, transforming
 from regard.attention.sums import Pair, divide
 
 CHUNK = 128  # tokens whose weights are written out: of 32, 64 and 128 the fastest on a CPU
@@ -58,7 +58,10 @@ def causal_sums(
     q, k, v = (x.reshape(-1, n, x.shape[-1]).contiguous() for x in (q, k, v))
     if n % chunk:  # torch copies even where there is nothing to add
         q, k, v = (pad(x, (0, 0, 0, -n % chunk)) for x in (q, k, v))
-    read, total = CausalSums.apply(q, k, v, chunk)  # type: ignore[no-untyped-call]
+    if transforming():
+        read, total = written_out(q, k, v, chunk=chunk)
+    else:
+        read, total = CausalSums.apply(q, k, v, chunk)  # type: ignore[no-untyped-call]
     return read[:, :n].reshape(*lead, n, -1), total[:, :n].reshape(*lead, n)
 
 
@@ -84,25 +87,43 @@ class CausalSums(torch.autograd.Function):
         return read, total.squeeze(-1)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, g: Tensor, total_g: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v = ctx.saved_tensors
-        chunk = ctx.chunk
-        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
-        for part in in_parts(q, k, v, g.contiguous(), total_g.unsqueeze(-1), dq, dk, dv):
-            chunks = part[0].shape[1] // chunk
-            earlier = partial(sums_before, chunks=chunks)
-            later = partial(sums_after, chunks=chunks)
-            q, k, v, g, total_g, to_q, to_k, to_v = (cut(x, chunk) for x in part)
+        kernel = partial(sums_back, q, k, v, g, total_g, ctx.chunk)
+        twin, wanted = partial(written_out, chunk=ctx.chunk), ctx.needs_input_grad[:3]
+        return *gradients(kernel, twin, (q, k, v), (g, total_g), wanted), None
 
-            slopes = torch.baddbmm(total_g, g, v.mT).tril_()
-            torch.bmm(slopes, k, out=to_q).baddbmm_(g, earlier(v.mT @ k))
-            to_q.baddbmm_(total_g, earlier(k.sum(-2, keepdim=True)))
-            ahead = later(q.mT @ g)
-            torch.bmm(slopes.mT, q, out=to_k).baddbmm_(v, ahead.mT).add_(later(total_g.mT @ q))
-            weights = (q @ k.mT).tril_()
-            torch.bmm(weights.mT, g, out=to_v).baddbmm_(k, ahead)
-        return dq, dk, dv, None
+
+def sums_back(
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor, total_g: Tensor, chunk: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v from those of numerators and normalisers."""
+    dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+    for part in in_parts(q, k, v, g.contiguous(), total_g.unsqueeze(-1), dq, dk, dv):
+        chunks = part[0].shape[1] // chunk
+        earlier = partial(sums_before, chunks=chunks)
+        later = partial(sums_after, chunks=chunks)
+        q, k, v, g, total_g, to_q, to_k, to_v = (cut(x, chunk) for x in part)
+
+        slopes = torch.baddbmm(total_g, g, v.mT).tril_()
+        torch.bmm(slopes, k, out=to_q).baddbmm_(g, earlier(v.mT @ k))
+        to_q.baddbmm_(total_g, earlier(k.sum(-2, keepdim=True)))
+        ahead = later(q.mT @ g)
+        torch.bmm(slopes.mT, q, out=to_k).baddbmm_(v, ahead.mT).add_(later(total_g.mT @ q))
+        weights = (q @ k.mT).tril_()
+        torch.bmm(weights.mT, g, out=to_v).baddbmm_(k, ahead)
+    return dq, dk, dv
+
+
+def written_out(q: Tensor, k: Tensor, v: Tensor, *, chunk: int) -> Pair:
+    """The plain twin of `CausalSums`: the same chunks, nothing written over."""
+    read_shape, total_shape = (*q.shape[:-1], v.shape[-1]), q.shape[:-1]
+    earlier = partial(sums_before, chunks=q.shape[1] // chunk)
+    q, k, v = (x.reshape(-1, chunk, x.shape[-1]) for x in (q, k, v))
+    weights = (q @ k.mT).tril()
+    read = weights @ v + q @ earlier(k.mT @ v)
+    total = weights.sum(-1) + (q @ earlier(k.sum(-2, keepdim=True)).mT).squeeze(-1)
+    return read.reshape(read_shape), total.reshape(total_shape)
 
 
 def in_parts(*tensors: Float[Tensor, "b n _"]) -> Any:
@@ -138,7 +159,7 @@ class Way(NamedTuple):
 
 def way_to_sum(q: Tensor, v: Tensor, features: int | None = None) -> Way:
     """The fastest implementation of the causal form for such tensors."""
-    kernels = q.is_cuda and not torch.compiler.is_compiling()
+    kernels = q.is_cuda and not torch.compiler.is_compiling() and not transforming()
     widest = max(v.shape[-1], features or 0)
     if kernels and v.dtype != torch.float64 and widest <= 256 and find_spec("triton") is not None:
         return Way("our Triton kernel", _read_by_kernel)
@@ -172,6 +193,7 @@ def _read_by_fla(q: Tensor, k: Tensor, v: Tensor, kind: torch.dtype) -> Tensor:
         k, v = k.repeat_interleave(share, -3), v.repeat_interleave(share, -3)
     q, k, v = (x.reshape(1, -1, *x.shape[-2:]).transpose(1, 2) for x in (q, k, v))  # 1 n (b h) f
     read, _ = chunk_linear_attn(q.to(kind), k.to(kind), v.to(kind), scale=1.0, normalize=False)
+    read = refuse_second(read, "flash-linear-attention")
     # Of k alone, so the running sum over tokens costs little.
     total = (widen(q) * widen(k).cumsum(1)).sum(-1)
     return divide(widen(read), total).transpose(1, 2).reshape(shape)

@@ -18,6 +18,7 @@ from torch import Tensor
 from regard.attention.algebra import Mask
 from regard.attention.call import Call, Predicate
 from regard.attention.core import Attended, plain
+from regard.attention.precision import narrowing_off
 from regard.attention.where import Positions, somewhere
 
 
@@ -59,12 +60,13 @@ class ChannelAttention:
         call = self.check(q, k, v, mask, q_pos, k_pos, bias, beta)
         if call.beta in (0, math.inf) or not call.q.numel():
             return self.plain(call).read
-        q, k, v = _alike(*call.blanked())
-        # β first, for a sum over thousands of tokens leaves half precision's range otherwise.
-        scores = (q * call.beta).mT @ k
-        wide = torch.promote_types(scores.dtype, torch.float32)
-        weights = scores.softmax(-1, dtype=wide).to(v.dtype)
-        return _nowhere_reads_zeros(v @ weights.mT, call)
+        with narrowing_off(call.q.device):
+            q, k, v = _alike(*call.blanked())
+            # β first, for a sum over thousands of tokens leaves half precision's range otherwise.
+            scores = (q * call.beta).mT @ k
+            wide = torch.promote_types(scores.dtype, torch.float32)
+            weights = scores.softmax(-1, dtype=wide).to(v.dtype)
+            return _nowhere_reads_zeros(v @ weights.mT, call)
 
     def plain(self, call: Call) -> Attended:
         """The same as it is written down: `attend` on transposes.

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from regard.attention.algebra import Mask
 from regard.attention.call import Call, Predicate
 from regard.attention.kernels import choose
 from regard.attention.precision import narrowing_off
+from regard.attention.second_order import transforming
 from regard.attention.where import Positions
 
 
@@ -54,10 +54,15 @@ def attend_fused(
     bias: Predicate | Float[Tensor, "... #n #m"] | None = None,
     beta: float | int | None = None,
 ) -> Float[Tensor, "... n e"]:
-    """The read of `attend`, by the fastest kernel that computes exactly that."""
+    """The read of `attend`, by the fastest kernel that computes exactly that.
+
+    It is in the dtype of v, and computed as q, k and v are given: autocast, which has had its say
+    in the layers that made them, narrows nothing here.
+    """
     call = Call.check(q, k, v, mask, q_pos, k_pos, bias, beta)
     plan = choose(call)
-    return plain_in_rows(call) if plan.kernel is None else plan.kernel(call)
+    with narrowing_off(q.device):
+        return plain_in_rows(call) if plan.kernel is None else plan.kernel(call)
 
 
 def explain(
@@ -116,7 +121,7 @@ def _shares(scores: Tensor, allowed: Tensor | None, *, biased: bool) -> Tensor:
     # A row of −∞ alone is 0/0. It gets a finite softmax first and zeros after, so that no NaN
     # ever exists for a gradient to meet.
     blind = torch.isneginf(scores.detach().amax(-1, keepdim=True))
-    if scores.requires_grad:
+    if scores.requires_grad or transforming():
         scores = scores.masked_fill(blind, 0.0)
     return fill(scores.softmax(-1), blind, 0.0)
 
@@ -138,11 +143,7 @@ def _may_write_over(scores: Tensor) -> bool:
     `vmap` over masks, say, has scores that are one for all of them; gradients may also be taken
     forwards, along with the numbers.
     """
-    if torch.compiler.is_compiling() or scores.requires_grad:
-        return False
-    if forward_ad.unpack_dual(scores).tangent is not None:
-        return False
-    return torch._C._functorch.peek_interpreter_stack() is None
+    return not (torch.compiler.is_compiling() or scores.requires_grad or transforming())
 
 
 def plain_in_rows(call: Call, entries: int = 1 << 24) -> Tensor:

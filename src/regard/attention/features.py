@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from regard.attention.precision import widen
+from regard.attention.second_order import batched, transforming, unwrapped
 
 
 class Mapped(NamedTuple):
@@ -75,10 +75,13 @@ class Elu(FeatureMap):
         return self.scaled(x, 1.0)
 
     def scaled(self, x: Float[Tensor, "*b n d"], root: float) -> Float[Tensor, "*b n d"]:
-        if one_pass_pays(x):
+        if transforming():
+            x = widen(x) * root
+            features = x.relu() + x.clamp(max=0).exp()
+        elif one_pass_pays(x):
             from regard.attention.features_kernel import EluPlusOneKernel
 
-            features: Tensor = EluPlusOneKernel.apply(x, root)  # type: ignore[no-untyped-call]
+            features = EluPlusOneKernel.apply(x, root)  # type: ignore[no-untyped-call]
         else:
             features = EluPlusOne.apply(widen(x), root)  # type: ignore[no-untyped-call]
         return features
@@ -97,10 +100,11 @@ class EluPlusOne(torch.autograd.Function):
         return features
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
         (features,) = ctx.saved_tensors
-        return features.clamp(max=1).mul_(g).mul_(ctx.root), None
+        if may_write_over(g):
+            return features.clamp(max=1).mul_(g).mul_(ctx.root), None
+        return features.clamp(max=1) * g * ctx.root, None  # a line of `features`, which know x
 
 
 class Relu(FeatureMap):
@@ -227,7 +231,7 @@ def check_features(feature: FeatureMap, features: Tensor) -> None:
     """Refuse negative features, with which weights would not be shares of anything."""
     if feature.signed or not features.numel():
         return
-    least = float(features.detach().amin())
+    least = float(unwrapped(features).detach().amin())
     if not least >= 0:
         raise ValueError(
             f"a feature map returned {least:g}, and features are never negative: "
@@ -262,6 +266,11 @@ def one_pass_pays(x: Tensor) -> bool:
         and not torch.compiler.is_compiling()
         and find_spec("triton") is not None
     )
+
+
+def may_write_over(g: Tensor) -> bool:
+    """Whether what a backward computes of g is differentiated no further, and is of one g alone."""
+    return torch.compiler.is_compiling() or not (torch.is_grad_enabled() or batched([g]))
 
 
 def half_square(x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n 1"]:

@@ -19,6 +19,7 @@ from regard.attention.arrangement import Arrangement, arrange
 from regard.attention.call import Call
 from regard.attention.merged import can_merge, merged
 from regard.attention.sdpa import causal_square, causal_tail, dense, preferred, reader, whole
+from regard.attention.second_order import beyond_kernels, transforming
 from regard.attention.sparse import (
     DENSE_UPTO,
     TILED_FROM,
@@ -39,6 +40,7 @@ ALONE = {"cpu": 32, "cuda": 800}
 # on an H200, forward + backward, 0.29 µs a row of 32 heads beside 0.36 ns a score, as
 # results/bench-cheaper-cuda.json has it of axial masks, the Sparse Transformer and BigBird.
 ROW = {"cpu": 0, "cuda": 800}
+BEYOND = "torch's kernels know neither vmap nor forward-mode gradients, nor grad of grad"
 
 
 class Plan(NamedTuple):
@@ -57,6 +59,8 @@ def choose(call: Call) -> Plan:
         return Plan(None, lambda: f"plain: {n} queries and {m} keys leave nothing to do")
     if not call.q.numel() or not call.v.numel():
         return Plan(None, lambda: "plain: an axis of length 0 leaves nothing to do")
+    if beyond_kernels():
+        return Plan(None, lambda: f"plain, in blocks of rows: {BEYOND}")
     if isinstance(call.q_pos, Tensor) or isinstance(call.k_pos, Tensor):
         return Plan(
             dense, lambda: "SDPA with a mask: positions are a tensor, so some may be nowhere"
@@ -92,7 +96,7 @@ def _choose_by_mask(call: Call, mask: Mask | bool) -> Plan:
             lambda: f"SDPA window by window: {mask} puts {windows}",
         )
     # Tiles are picked on the host, which a compiled graph cannot do.
-    by_flex = gpu and flex_fits(call)
+    by_flex = gpu and flex_fits(call) and not transforming()  # it is compiled, and they are not
     entries = call.q.shape[-2] * call.k.shape[-2]
     tiles_pay = not gpu and entries >= TILED_FROM**2  # many small launches cost a GPU more
     if (by_flex or tiles_pay or entries > DENSE_UPTO) and can_merge(call):

@@ -18,6 +18,7 @@ so `read_out` computes all four: a reads, through scores a·b (+ γ), the sum of
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -25,7 +26,10 @@ import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from regard.attention.causal_sums import causal_sums as plain_sums
+from regard.attention.second_order import gradients
+from regard.attention.sums import divide as quotient
 
 CHUNK = 256  # tokens of a block: fewer mean more matrices to keep, more mean longer reading
 
@@ -74,7 +78,9 @@ def _through_kernels(
         k, v = (x.repeat_interleave(heads // groups, dim=-3) for x in (k, v))
     if q.numel() == 0 or v.numel() == 0:
         return v.clone(), q.sum(-1, dtype=torch.float32)
-    out, total = CausalSums.apply(*(x.reshape(-1, *x.shape[-3:]) for x in (q, k, v)), chunk, divide)
+    # In order out here: what the function keeps must be what came in, for gradients of gradients.
+    flat = (in_order(x.reshape(-1, *x.shape[-3:])) for x in (q, k, v))
+    out, total = CausalSums.apply(*flat, chunk, divide)
     return out.view(v.shape), total.view(q.shape[:-1])
 
 
@@ -86,35 +92,52 @@ class CausalSums(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, chunk: int, divide: bool
     ) -> tuple[Tensor, Tensor]:
         plan = plan_for(q, k, v, chunk)
-        q, k, v = (in_order(x) for x in (q, k, v))
         out = torch.empty_like(v)
         total = torch.empty(q.shape[:-1], device=q.device)
         with torch.cuda.device_of(q):
             before = states(k, v, None, plan)
             read(q, k, v, before, out, plan, total=total, divide=divide)
         ctx.save_for_backward(q, k, v, *before, *((out, total) if divide else ()))
-        ctx.plan = plan
+        ctx.plan, ctx.divide = plan, divide
         if divide:
             ctx.mark_non_differentiable(total)
         return out, total
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, g: Tensor, gamma: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, matrix, vector, *divided = ctx.saved_tensors
-        plan = ctx.plan
-        g, gamma = in_order(g), gamma.contiguous()
-        if divided:
-            out, total = divided
-            g, gamma = undivided(g, out, total, plan)
-        after = states(q, g, gamma, plan, backwards=True)
-        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
-        before_turned = States(matrix.mT, vector)
-        after_turned = States(after.matrix.mT, after.vector)
-        read(g, v, k, before_turned, dq, plan, rows=gamma)
-        read(v, g, q, after_turned, dk, plan, columns=gamma, backwards=True)
-        read(k, q, g, after, dv, plan, backwards=True)
-        return dq, dk, dv, None, None
+        q, k, v, *kept = ctx.saved_tensors
+        kernel = partial(kernels_back, q, k, v, g, gamma, kept, ctx.plan)
+        pulls = (g,) if ctx.divide else (g, gamma)
+        twin = partial(in_chunks, divided=ctx.divide)
+        wanted = ctx.needs_input_grad[:3]
+        return *gradients(kernel, twin, (q, k, v), pulls, wanted), None, None
+
+
+def kernels_back(
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor, gamma: Tensor, kept: list[Tensor], plan: Plan
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v from those of what the kernels gave."""
+    matrix, vector, *divided = kept
+    g, gamma = in_order(g), gamma.contiguous()
+    if divided:
+        out, total = divided
+        g, gamma = undivided(g, out, total, plan)
+    after = states(q, g, gamma, plan, backwards=True)
+    dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+    before_turned = States(matrix.mT, vector)
+    after_turned = States(after.matrix.mT, after.vector)
+    read(g, v, k, before_turned, dq, plan, rows=gamma)
+    read(v, g, q, after_turned, dk, plan, columns=gamma, backwards=True)
+    read(k, q, g, after, dv, plan, backwards=True)
+    return dq, dk, dv
+
+
+def in_chunks(q: Tensor, k: Tensor, v: Tensor, *, divided: bool) -> Tensor | tuple[Tensor, Tensor]:
+    """The plain twin of the kernels."""
+    sums, totals = plain_sums(q, k, v)
+    if divided:
+        return quotient(sums, totals).to(v.dtype)
+    return sums.to(v.dtype), totals
 
 
 class Plan(NamedTuple):

@@ -15,6 +15,7 @@ from regard.attention.call import Predicate
 from regard.attention.causal_sums import causal_sums
 from regard.attention.features import FeatureMap
 from regard.attention.precision import narrowing_off
+from regard.attention.second_order import unwrapped
 from regard.attention.sums import Pair, Sums, divide, read_sums
 from regard.attention.where import Positions, there
 
@@ -149,7 +150,8 @@ class Order:
         placed, self.index = positions.sort(dim=-1, stable=True)
         apart = (placed[..., 1:] > placed[..., :-1]) | (placed[..., 1:] < 0)
         torch._assert_async(
-            apart.all(), "two tokens are at one position, and causal sums cannot tell them apart"
+            unwrapped(apart).all(),
+            "two tokens are at one position, and causal sums cannot tell them apart",
         )
 
     def sort(self, x: Float[Tensor, "*b h n c"]) -> Float[Tensor, "*b h n c"]:

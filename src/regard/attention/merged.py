@@ -17,12 +17,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from regard.attention.arrangement import Arrangement, Batch
 from regard.attention.call import Call
 from regard.attention.precision import narrowing_off, widen
+from regard.attention.second_order import Gradients, gradients, transforming, untransformed
+from regard.attention.sums import divide
 
 OPS = torch.ops.aten
 ALIGNED = 32  # rows: CUDA's kernel reads sums by as many
@@ -31,10 +32,10 @@ Parts = tuple[Tensor, Tensor, Tensor]
 
 
 @functools.lru_cache(maxsize=8)
+@untransformed
 def batches_on(device: torch.device, arrangement: Arrangement) -> tuple[Batch, ...]:
     """The batches of an arrangement with their rows on a device; every layer asks for them."""
-    with torch.inference_mode(False):
-        return tuple(batch.on(device) for batch in arrangement.batches)
+    return tuple(batch.on(device) for batch in arrangement.batches)
 
 
 def merged(call: Call, arrangement: Arrangement) -> Tensor:
@@ -46,7 +47,10 @@ def merged(call: Call, arrangement: Arrangement) -> Tensor:
     flat = (x.reshape(-1, *x.shape[-2:]) for x in (q, k, v))  # (b h) n d
     batches = batches_on(q.device, arrangement)
     with narrowing_off(q.device):
-        read: Tensor = Merged.apply(*flat, batches, call.beta)  # type: ignore[no-untyped-call]
+        if transforming():
+            read = written_out(*flat, batches=batches, beta=call.beta)
+        else:
+            read = Merged.apply(*flat, batches, call.beta)  # type: ignore[no-untyped-call]
     return read.reshape(*call.q.shape[:-1], -1)
 
 
@@ -90,22 +94,50 @@ class Merged(torch.autograd.Function):
         return read.to(v.dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, read, total = ctx.saved_tensors
-        to = [widen(torch.zeros_like(x)) for x in (q, k, v)]  # many parts are summed
-        for batch in in_pieces(ctx.batches, k):
-            some = gathered(q, k, v, batch)
-            g_rows, read_rows = (x[:, batch.q_rows] for x in (g, read))
-            with narrowing_off(q.device):
+
+        def kernel() -> Gradients:
+            to = [widen(torch.zeros_like(x)) for x in (q, k, v)]  # many parts are summed
+            for batch in in_pieces(ctx.batches, k):
+                some = gathered(q, k, v, batch)
+                g_rows, read_rows = (x[:, batch.q_rows] for x in (g, read))
                 back = back_through(
                     g_rows, some, read_rows, total[:, batch.q_rows], bias(batch, q), ctx.beta
                 )
-            for sum_to, rows, part in zip(
-                to, (batch.q_rows, batch.k_rows, batch.k_rows), back, strict=True
-            ):
-                sum_to.index_add_(1, rows.flatten(), part.flatten(1, 2).to(sum_to.dtype))
-        return *(x.to(q.dtype) for x in to), None, None
+                for sum_to, rows, part in zip(
+                    to, (batch.q_rows, batch.k_rows, batch.k_rows), back, strict=True
+                ):
+                    sum_to.index_add_(1, rows.flatten(), part.flatten(1, 2).to(sum_to.dtype))
+            return tuple(x.to(q.dtype) for x in to)
+
+        twin = functools.partial(written_out, batches=ctx.batches, beta=ctx.beta)
+        wanted = ctx.needs_input_grad[:3]
+        return *gradients(kernel, twin, (q, k, v), (g,), wanted), None, None
+
+
+def written_out(
+    q: Tensor, k: Tensor, v: Tensor, *, batches: Sequence[Batch], beta: float
+) -> Tensor:
+    """The plain twin: the maps of all parts, which share what is greatest in each query's rows."""
+    maps = []
+    top = widen(q).detach().new_full(q.shape[:-1], -torch.inf)
+    for batch in batches:
+        some_q, some_k, _ = gathered(q, k, v, batch)
+        scores = (widen(some_q) * beta) @ widen(some_k).mT
+        maps.append(scores.masked_fill(~batch.allowed, -torch.inf))
+        rows, highest = batch.q_rows.flatten(), maps[-1].detach().amax(-1).flatten(1)
+        top = top.index_copy(1, rows, torch.maximum(top[:, rows], highest))
+    top = top.masked_fill(top.isneginf(), 0.0)
+    read = widen(q).new_zeros(*q.shape[:-1], v.shape[-1])
+    total = torch.zeros_like(top)
+    for batch, scores in zip(batches, maps, strict=True):
+        rows = batch.q_rows.flatten()
+        shares = (scores - top[:, batch.q_rows][..., None]).exp()
+        some = shares @ widen(v[:, batch.k_rows])
+        read = read.index_add(1, rows, some.flatten(1, 2))
+        total = total.index_add(1, rows, shares.sum(-1).flatten(1))
+    return divide(read, total).to(v.dtype)
 
 
 def read_part(qkv: Parts, bias: Tensor, beta: float) -> tuple[Tensor, Tensor]:

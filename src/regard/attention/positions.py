@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.second_order import unwrapped
 from regard.attention.where import Positions, locate
 
 Grid = tuple[int, int]
@@ -270,7 +271,7 @@ def _check_length(positions: Positions, length: int) -> None:
     if isinstance(positions, range):
         last = positions.stop - 1
     elif positions.device.type == "cpu" and positions.numel():
-        last = int(positions.max())
+        last = int(unwrapped(positions).max())
     else:
         return  # an index out of bounds on a GPU is reported by the GPU
     if last >= length:

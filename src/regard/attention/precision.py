@@ -16,6 +16,10 @@ def widen(x: Tensor) -> Tensor:
 
 def narrowing_off(device: torch.device) -> AbstractContextManager[Any]:
     """Without autocast, which would narrow the products again."""
-    if not torch.amp.is_autocast_available(device.type):
+    kind = device.type
+    if not torch.amp.is_autocast_available(kind):
         return nullcontext()
-    return torch.autocast(device.type, enabled=False)
+    # A compiler is always told: it traces the way back where autocast looks off, and runs it on.
+    if torch.is_autocast_enabled(kind) or torch.compiler.is_compiling():
+        return torch.autocast(kind, enabled=False)
+    return nullcontext()

@@ -18,6 +18,8 @@ from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from regard.attention.call import Call
+from regard.attention.precision import narrowing_off, widen
+from regard.attention.second_order import Gradients, batched, differentiable, twin_gradients
 
 SHORT = 64  # queries below which a call is a decoder's, and cuDNN's planning never pays
 FEW, MANY, MUCH = 8, 16, 1 << 17  # queries at most; keys, and numbers among them, at least
@@ -85,9 +87,10 @@ def dense(call: Call) -> Tensor:
         scores = bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
         blind = torch.isneginf(scores).all(-1, keepdim=True)
         scores = scores.masked_fill(blind, 0.0)
-        if scores.dtype != q.dtype:
+        kind = added_kind(q)
+        if scores.dtype not in (q.dtype, kind):
             # Softmax forgets a row's maximum; a narrower type must not spend its digits on it.
-            scores = (scores - scores.detach().amax(-1, keepdim=True)).to(q.dtype)
+            scores = (scores - scores.detach().amax(-1, keepdim=True)).to(kind)
         read = _sdpa(q, k, v, call.beta, attn_mask=scores)
     elif allowed is not None:
         # Kernels disagree about a query that may read nothing: let it read all, then forget it.
@@ -101,6 +104,12 @@ def dense(call: Call) -> Tensor:
     if blind.shape[-2] == 1 != q.shape[-2]:
         blind = blind.expand(*blind.shape[:-2], q.shape[-2], 1)
     return read.masked_fill(blind, 0.0)
+
+
+def added_kind(q: Tensor) -> torch.dtype:
+    """What is added to scores comes in q's own type, or to half precision on a CPU in float32."""
+    half = q.dtype in (torch.float16, torch.bfloat16)
+    return torch.float32 if half and q.device.type == "cpu" else q.dtype
 
 
 def _sdpa(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tensor:
@@ -122,7 +131,76 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tenso
     if q.shape[1] != k.shape[1]:  # decided here: the call takes no symbol of a compiler's
         options["enable_gqa"] = True
     with _kernel(q, k, v, options):
-        return scaled_dot_product_attention(q, k, v, scale=beta, **options)
+        read = scaled_dot_product_attention(q, k, v, scale=beta, **options)
+    mask = options.get("attn_mask")
+    causal = bool(options.get("is_causal")) or not (mask is None or type(mask) is Tensor)
+    return _twice(read, beta, causal)
+
+
+def _twice(read: Tensor, beta: float, causal: bool) -> Tensor:
+    """Give the gradients of torch's kernel gradients of their own: those of the map written out.
+
+    What the kernel kept for its way back is at hand there, so nothing more is kept.
+    """
+    if torch.compiler.is_compiling() or read.grad_fn is None:
+        return read
+    node: Any = read.grad_fn
+    if node.name() == "SliceBackward0":  # a width that torch has padded
+        node = node.next_functions[0][0]
+    if node is not None and node.name().startswith("ScaledDotProduct"):
+        node.register_hook(functools.partial(_second_order, beta, causal))
+    return read
+
+
+def _second_order(
+    beta: float, causal: bool, grads: Gradients, grad_outputs: Gradients
+) -> Gradients | None:
+    if not torch.is_grad_enabled() or grad_outputs[0] is None:
+        return None
+    node: Any = torch._C._current_autograd_node()
+    try:
+        inputs = [node._saved_query, node._saved_key, node._saved_value]
+        added = getattr(node, "_saved_attn_mask", None)
+        added = getattr(node, "_saved_attn_bias", None) if added is None else added
+    except (RuntimeError, AttributeError):
+        return None  # kept for one use alone, as in a checkpoint: torch itself says that it cannot
+    inputs += [] if added is None else [added]
+    given = (*grads[:4], None)[: len(inputs)]
+    twin = functools.partial(written_out, beta=beta, causal=causal)
+    with narrowing_off(inputs[0].device):
+        if batched(grad_outputs):
+            found = twin_gradients(
+                twin, inputs, (grad_outputs[0],), [one is not None for one in given]
+            )
+            # Inputs of a transform that is over, of `jacrev` say, have no gradients any more.
+            found = tuple(b if a is None else a for a, b in zip(found, given, strict=True))
+        else:
+            found = differentiable(given, twin, inputs, (grad_outputs[0],))
+    return *found[: len(grads)], *grads[len(found) :]
+
+
+def written_out(
+    q: Float[Tensor, "b h n d"],
+    k: Float[Tensor, "b g m d"],
+    v: Float[Tensor, "b g m e"],
+    added: Tensor | None = None,
+    *,
+    beta: float,
+    causal: bool,
+) -> Float[Tensor, "b h n e"]:
+    """The plain twin of torch's kernels; `causal` queries are the last of the keys."""
+    share, (n, m) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
+    if share > 1:
+        k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
+    scores = (widen(q) * beta) @ widen(k).mT
+    if causal:
+        ahead = torch.ones(n, m, dtype=torch.bool, device=q.device).triu(1 + m - n)
+        scores = scores.masked_fill(ahead, -torch.inf)
+    if added is not None and added.dtype == torch.bool:
+        scores = scores.masked_fill(~added, -torch.inf)
+    elif added is not None:
+        scores = scores + added
+    return (scores.softmax(-1) @ widen(v)).to(v.dtype)
 
 
 def four_axes(x: Tensor) -> Tensor:

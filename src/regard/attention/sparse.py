@@ -18,6 +18,7 @@ from torch import Tensor
 from regard.attention.algebra import Mask
 from regard.attention.call import Call, written
 from regard.attention.sdpa import dense, four_axes
+from regard.attention.second_order import untransformed
 
 if TYPE_CHECKING:  # importing it costs a second, which only its callers should pay
     from torch.nn.attention.flex_attention import BlockMask
@@ -115,6 +116,7 @@ def _join(parts: list[Tensor], axis: int) -> Tensor:
 
 
 @functools.lru_cache(maxsize=256)
+@untransformed
 def share_read(mask: Mask, q_pos: range, k_pos: range) -> float:
     """The share of the map that lies in strips the mask reads."""
     some = mask.tiles(q_pos, k_pos, TILE).some.double()
@@ -129,6 +131,7 @@ def _sides(n: int) -> Tensor:
 
 
 @functools.lru_cache(maxsize=256)
+@untransformed
 def _strips(mask: Mask, q_pos: range, k_pos: range) -> Sequence[tuple[slice, Sequence[slice]]]:
     """For each block of queries, the runs of keys that some of them may read."""
     strips = []
@@ -181,6 +184,7 @@ def _bundles(mask: Mask, q_pos: range, k_pos: range, tile: int) -> Sequence[_Bun
 
 
 @functools.lru_cache(maxsize=8)
+@untransformed
 def _written_bundle(
     mask: Mask, q_pos: range, k_pos: range, bundle: _Bundle, tile: int, device: torch.device
 ) -> Tensor:
@@ -188,10 +192,9 @@ def _written_bundle(
     within = torch.arange(tile, device=device)
     rows = torch.tensor(bundle.rows, device=device)
     columns = torch.tensor(bundle.columns, device=device)
-    with torch.inference_mode(False):  # an inference tensor could not serve training later
-        q = q_pos.start + rows[:, None] * tile + within
-        k = k_pos.start + (columns[..., None] * tile + within).flatten(1)
-        return mask(q, k)[None]  # four axes, which the fast kernel on a CPU insists on
+    q = q_pos.start + rows[:, None] * tile + within
+    k = k_pos.start + (columns[..., None] * tile + within).flatten(1)
+    return mask(q, k)[None]  # four axes, which the fast kernel on a CPU insists on
 
 
 def flex(call: Call) -> Tensor:

@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.second_order import transforming
+
 NARROW = 1024  # the widest row for which it was measured: tests/test_norm_gpu.py
 
 
@@ -33,6 +35,7 @@ class LayerNorm(nn.LayerNorm):
         return (
             x.is_cuda
             and not torch.compiler.is_compiling()
+            and not transforming()
             and len(self.normalized_shape) == 1
             and x.shape[-1] == self.normalized_shape[0] <= NARROW
             and self.weight is not None

@@ -7,6 +7,7 @@ programs'. So the result is the same each time.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +15,9 @@ import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from regard.attention.second_order import gradients
 
 NUMBERS = 4096  # in a tile
 BUSY = 2  # programs for each multiprocessor, going back
@@ -28,7 +31,7 @@ def layer_norm(
     kind: torch.dtype,
 ) -> Float[Tensor, "*b c"]:
     """(x − mean) / deviation · weight + bias by row, computed in float32 and given as `kind`."""
-    return Norm.apply(x, weight, bias, eps, kind)
+    return Norm.apply(x.contiguous(), weight, bias, eps, kind)
 
 
 class Norm(torch.autograd.Function):
@@ -38,7 +41,7 @@ class Norm(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, kind: torch.dtype
     ) -> Tensor:
-        x, width = x.contiguous(), x.shape[-1]
+        width = x.shape[-1]
         rows = x.numel() // width
         y = torch.empty_like(x, dtype=kind)
         mean, scale = torch.empty(2, rows, device=x.device)
@@ -50,25 +53,40 @@ class Norm(torch.autograd.Function):
                 TILE=tile,
                 WIDE=wide,
             )
-        ctx.save_for_backward(x, weight, mean, scale)
-        ctx.biased = bias is not None
+        ctx.save_for_backward(x, weight, bias, mean, scale)
+        ctx.eps, ctx.kind = eps, kind
         return y
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, mean, scale = ctx.saved_tensors
-        dy, dx, width = dy.contiguous(), torch.empty_like(x), x.shape[-1]
-        rows = len(mean)
-        tile, wide = tile_of(width)
-        most = BUSY * torch.cuda.get_device_properties(x.device).multi_processor_count
-        programs = min(triton.cdiv(rows, tile), most)
-        sums = torch.empty(programs, 2, width, device=x.device)
-        go_back[(programs,)](
-            *(dy, x, weight, mean, scale, dx, sums, rows, width), TILE=tile, WIDE=wide
-        )
-        dweight, dbias = sums.sum(0).unbind()
-        return dx, dweight, dbias if ctx.biased else None, None, None
+        x, weight, bias, mean, scale = ctx.saved_tensors
+        inputs = (x, weight) if bias is None else (x, weight, bias)
+        kernel = partial(kernel_back, dy, x, weight, mean, scale, len(inputs))
+        twin = partial(plain_norm, eps=ctx.eps, kind=ctx.kind)
+        found = gradients(kernel, twin, inputs, (dy,), ctx.needs_input_grad[: len(inputs)])
+        return *(*found, None)[:3], None, None
+
+
+def kernel_back(
+    dy: Tensor, x: Tensor, weight: Tensor, mean: Tensor, scale: Tensor, count: int
+) -> tuple[Tensor, ...]:
+    """The gradients of x, weight and bias, or of the first `count` of them."""
+    dy, width = dy.contiguous(), x.shape[-1]
+    dx, rows = torch.empty_like(x), len(mean)
+    tile, wide = tile_of(width)
+    most = BUSY * torch.cuda.get_device_properties(x.device).multi_processor_count
+    programs = min(triton.cdiv(rows, tile), most)
+    sums = torch.empty(programs, 2, width, device=x.device)
+    go_back[(programs,)](*(dy, x, weight, mean, scale, dx, sums, rows, width), TILE=tile, WIDE=wide)
+    dweight, dbias = sums.sum(0).unbind()
+    return (dx, dweight, dbias)[:count]
+
+
+def plain_norm(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, *, eps: float, kind: torch.dtype
+) -> Tensor:
+    """The plain twin of the kernels."""
+    return F.layer_norm(x.float(), weight.shape, weight, bias, eps).to(kind)
 
 
 def tile_of(width: int) -> tuple[int, int]:
