@@ -13,7 +13,9 @@ import uvicorn
 
 import regard as rg
 from regard.runs import RunFolder
+from regard.studio.alive import Process, this_process
 from regard.studio.app import make_app
+from regard.studio.leases import Lease, Record
 
 pytestmark = pytest.mark.chromium
 
@@ -315,14 +317,63 @@ def test_a_run_of_another_process_grows_and_is_not_stopped_from_here(browser, go
         assert page.evaluate("document.activeElement.ariaValueNow") == "2"
         page.press("End")
         assert page.evaluate("document.activeElement.ariaValueNow") == "3"
+        assert page.count(".acts button") == 0
+        assert "stop it where it was started" in page.text(".status")
+    page.until("document.querySelector('.acts button')?.textContent === 'Resume'")
+    assert "started" not in page.text(".status")
+    at_home(page, served)
+
+
+@pytest.mark.parametrize(("keep", "words"), [(True, "Goes on"), (False, "Saves and stops")])
+def test_a_training_that_a_studio_before_has_left_is_found_and_stopped(browser, going, keep, words):
+    served, folder, _ = going
+    record = Record(
+        task="classify",
+        data="digits",
+        epochs=5,
+        began="2026-01-01T00:00:00+00:00",
+        keep=keep,
+        seconds=15.0,
+        studio=Process(1, "long ago"),
+        trainer=this_process(),  # which trains, as far as a studio can tell
+    )
+    lease = Lease.of(folder.path)
+    lease.grant(record)
+    with folder.locked():
+        page = browser.open(served.at("#run/going"))
+        assert page.text(".state") == "training"
+        assert f"{words} when the studio closes" in page.text(".status")
         page.click(".acts button")
-        page.until("!!document.querySelector('.notice')")
-        assert "elsewhere" in page.text(".notice")
-        assert page.each(".acts button") == ["Stop"]
-        page.click(".notice button")
-        assert page.count(".notice") == 0
-    page.until("document.querySelector('.acts button').textContent === 'Resume'")
-    assert not [words for words in page.errors if "409" not in words]
+        page.until("document.querySelector('.acts button').textContent === 'Stopping …'")
+        end = time.monotonic() + 10
+        while lease.renewed() is not None:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        lease.clear()
+    page.until("document.querySelector('.acts button')?.textContent === 'Resume'")
+    at_home(page, served)
+
+
+def test_the_form_asks_what_becomes_of_a_training_when_the_studio_closes(browser, studio):
+    page = browser.open(studio.at("#start?recipe=digits&task=classify"))
+    assert page.text("label.keep") == "Keep training when the studio closes"
+    assert not page.evaluate("document.getElementById('keep-training').checked")
+    page.click("#keep-training")
+    assert "keep_training=true" in page.evaluate("location.hash")
+    again = browser.open(page.evaluate("location.href"))
+    assert again.evaluate("document.getElementById('keep-training').checked")
+    again.evaluate(
+        """((whole) => {
+            window.fetch = async (address, request) => {
+                if (request?.method !== "POST") return whole(address, request);
+                window.wish = JSON.parse(request.body);
+                return new Response('{"error": "enough"}', { status: 409 });
+            };
+        })(window.fetch), 0"""
+    )
+    again.click("form button.primary")
+    again.until("window.wish?.keep_training === true")
+    at_home(again, studio)
 
 
 def test_a_view_that_is_left_hears_no_more(browser, going):

@@ -40,6 +40,7 @@ from regard.studio.command import (
 )
 from regard.studio.events import Seen
 from regard.studio.forms import fields_of, forms, helps, is_here, is_own
+from regard.studio.leases import Lease
 from regard.studio.listing import Runs, count_of, is_locked
 from regard.studio.safety import LARGEST, is_loopback
 from regard.studio.trainings import MOST, Trainings, changed, flags_of, recipe_of
@@ -349,7 +350,8 @@ def test_no_name_of_a_run_leaves_the_root(root: Path, name: str) -> None:
 
 
 def test_a_run_is_told_by_its_folder(root: Path, client: TestClient) -> None:
-    assert client.get("/api/runs").json() == {"root": str(root), "runs": []}  # no folder yet
+    empty = {"root": str(root), "keep_training": False, "runs": []}
+    assert client.get("/api/runs").json() == empty  # no folder yet
     folder = write_run(root / "digits-001")
     folder.write_tensors("model.safetensors", {"a": torch.zeros(3, 4), "b": torch.zeros(5)})
     (row,) = client.get("/api/runs").json()["runs"]
@@ -368,6 +370,7 @@ def test_a_run_is_told_by_its_folder(root: Path, client: TestClient) -> None:
         "parameters": 17,
         "input": "image",
         "writes": False,
+        "owner": None,
         "error": None,
     }
     whole = client.get("/api/runs/digits-001").json()
@@ -771,11 +774,15 @@ def test_a_body_that_is_no_table_is_refused(
 def test_trainings_are_started_without_a_shell_in_new_folders_of_the_root(
     root: Path, client: TestClient, processes: list[Process]
 ) -> None:
-    wish = {**WISH, "changes": {"data": "../../../etc; touch x", "train.epochs": 3}}
+    odd = root / "--out=$(touch x); etc"
+    odd.mkdir(parents=True)
+    wish = {**WISH, "changes": {"data": odd.name, "train.epochs": 3}}
     names = [client.post("/api/runs", json=wish).json()["id"] for _ in range(MOST)]
     assert len(set(names)) == MOST
     for name, process in zip(names, processes, strict=True):
-        assert process.arguments[:5] == [sys.executable, "-P", "-m", "regard", "train"]
+        assert process.arguments[:4] == [sys.executable, "-P", "-m", "regard.studio.leased"]
+        assert process.arguments[4] == str(root / name)
+        assert f"--data={odd}" in process.arguments
         out = next(word for word in process.arguments if word.startswith("--out="))
         assert Path(out.removeprefix("--out=")).parent == root
         assert out == f"--out={root / name}" and "/" not in name and (root / name).is_dir()
@@ -785,13 +792,18 @@ def test_trainings_are_started_without_a_shell_in_new_folders_of_the_root(
     assert len(processes) == MOST
 
 
-def test_stopping_sends_one_interrupt(
-    root: Path, client: TestClient, processes: list[Process]
+def test_stopping_withdraws_the_lease_and_insists_only_later(
+    root: Path, client: TestClient, processes: list[Process], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = client.post("/api/runs", json=WISH).json()["id"]
+    lease = Lease.of(root / name)
+    assert lease.renewed() is not None
     for _ in range(3):  # a double click must not break off the saving
         assert client.post(f"/api/runs/{name}/stop", json={}).status_code == 200
     (process,) = processes
+    assert lease.renewed() is None and process.signals == []
+    monkeypatch.setattr(trainings_module, "PATIENCE", 0.0)
+    assert client.post(f"/api/runs/{name}/stop", json={}).status_code == 200
     assert process.signals == [signal.SIGINT]
     process.returncode = -2
     row = client.get(f"/api/runs/{name}").json()
@@ -807,6 +819,7 @@ def test_a_run_goes_on_in_its_own_folder(
     assert client.post("/api/runs/half/resume", json={}).json() == {"id": "half"}
     (process,) = processes
     assert process.arguments[5:] == ["classify", f"--out={root / 'half'}", "--resume"]
+    assert process.arguments[4] == str(root / "half")
     assert client.get("/api/runs/half").json()["state"] == "training"
     assert client.post("/api/runs/half/resume", json={}).status_code == 409  # not twice at once
     process.returncode = 0
@@ -819,8 +832,23 @@ def test_a_run_goes_on_in_its_own_folder(
 
 def test_what_trains_is_stopped_with_the_studio(root: Path, processes: list[Process]) -> None:
     with TestClient(make_app(root), base_url=HOME) as client:
-        client.post("/api/runs", json=WISH)
-    assert processes[0].signals == [signal.SIGINT]
+        name = client.post("/api/runs", json=WISH).json()["id"]
+        lease = Lease.of(root / name)
+        assert lease.renewed() is not None
+    assert processes[0].returncode == 130 and lease.renewed() is None
+    assert not root.exists() or not any(root.iterdir())
+
+
+def test_what_is_to_go_on_does_so_without_the_studio(root: Path, processes: list[Process]) -> None:
+    write_run(root / "half", epochs=5)
+    with TestClient(make_app(root, keep_training=True), base_url=HOME) as client:
+        name = client.post("/api/runs", json={**WISH, "keep_training": False}).json()["id"]
+        client.post("/api/runs/half/resume", json={})  # of which nothing is said
+        rows = {row["id"]: row["owner"] for row in client.get("/api/runs").json()["runs"]}
+        assert rows == {name: "studio", "half": "kept"}
+    belongs, stays = processes
+    assert belongs.returncode == 130 and Lease.of(root / name).renewed() is None
+    assert stays.returncode is None and Lease.of(root / "half").renewed() is not None
 
 
 # Events
@@ -959,14 +987,15 @@ def interruptible() -> Iterator[None]:
 
 
 def test_a_training_that_cannot_begin_says_why(root: Path, client: TestClient) -> None:
-    wish = {**WISH, "changes": {**SMALL, "data": "no/such/folder"}}
+    (root / "no-images").mkdir(parents=True)
+    wish = {**WISH, "changes": {**SMALL, "data": "no-images"}}
     name = client.post("/api/runs", json=wish).json()["id"]
     wait_for(lambda: client.get(f"/api/runs/{name}").json()["state"] != "training")
     found = client.get(f"/api/runs/{name}").json()
     assert found["state"] == "broken"
-    assert "no/such/folder" in found["error"] and "Traceback" not in found["log"]
+    assert "no-images" in found["error"] and "Traceback" not in found["log"]
     assert 'data: "broken"' in client.get(f"/api/runs/{name}/events").text
-    assert not any(root.iterdir())
+    assert [path.name for path in root.iterdir()] == ["no-images"]
 
 
 def test_the_command_serves_tells_live_and_ends_in_order(root: Path) -> None:

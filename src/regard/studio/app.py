@@ -18,6 +18,7 @@ from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from starlette.applications import Starlette
@@ -36,6 +37,7 @@ from regard.studio.events import events_of
 from regard.studio.forms import forms
 from regard.studio.listing import Runs, has_report
 from regard.studio.loaded import Loaded
+from regard.studio.places import Places
 from regard.studio.questions import table
 from regard.studio.safety import REPORT_POLICY, Guard, page_policy
 from regard.studio.trainings import Trainings
@@ -55,13 +57,19 @@ def make_app(
     token: str | None = None,
     host: str = HOST,
     port: int = PORT,
+    data: Sequence[Path] = (),
+    keep_training: bool = False,
 ) -> Starlette:
     """The studio on the runs in `root`, and on those named; new ones are made in `root`.
+
+    They learn from data sets by name, from what lies in `root`, and from what lies in the folders
+    of `data`. With `keep_training` they go on when the studio ends, unless the page says otherwise.
 
     `host` and `port` are those it is served on: requests that name others are refused. With a
     `token`, so are those that do not know it.
     """
-    trainings = Trainings(root)
+    places = Places(root, tuple(data))
+    trainings = Trainings(root, places=places, keep_training=keep_training)
     known = Runs(root, runs, trainings)
     loaded = Loaded()
     static = page_table()
@@ -69,6 +77,7 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        Thread(target=trainings.renew_often, name="studio-leases", daemon=True).start()
         yield
         loaded.close()
         await run_in_threadpool(trainings.stop_all)
@@ -86,7 +95,8 @@ def make_app(
         return Response(content, headers={"Content-Type": kind, "Cache-Control": kept})
 
     async def list_runs(request: Request) -> Response:
-        return answer({"root": str(root), "runs": await run_in_threadpool(known.rows)})
+        rows = await run_in_threadpool(known.rows)
+        return answer({"root": str(root), "keep_training": keep_training, "runs": rows})
 
     async def show_run(request: Request) -> Response:
         return answer(await run_in_threadpool(known.whole, request.path_params["id"]))
@@ -94,14 +104,14 @@ def make_app(
     async def report(request: Request) -> Response:
         path = known.find(request.path_params["id"])
         if not has_report(path):
-            raise HTTPException(404, f"{path} has no report yet")
+            raise HTTPException(404, f"{request.path_params['id']} has no report yet")
         headers = {"Content-Security-Policy": REPORT_POLICY}
         return FileResponse(
             path / "report.html", media_type="text/html; charset=utf-8", headers=headers
         )
 
     async def recipes(request: Request) -> Response:
-        return answer(await run_in_threadpool(forms))
+        return answer(await run_in_threadpool(forms, places.words()))
 
     async def start(request: Request) -> Response:
         wish = await table(request)
@@ -110,7 +120,8 @@ def make_app(
             raise HTTPException(422, "task and recipe are missing, or are no words")
         if not isinstance(changes, dict | None):
             raise HTTPException(422, "changes are values by the names of their fields")
-        name = await run_in_threadpool(trainings.start, task, recipe, changes or {})
+        keep = choice_of(wish)
+        name = await run_in_threadpool(trainings.start, task, recipe, changes or {}, keep)
         return answer({"id": name}, 201)
 
     async def stop(request: Request) -> Response:
@@ -119,8 +130,8 @@ def make_app(
         return answer({"id": name})
 
     async def resume(request: Request) -> Response:
-        name = request.path_params["id"]
-        await run_in_threadpool(known.resume, name)
+        name, keep = request.path_params["id"], choice_of(await table(request))
+        await run_in_threadpool(known.resume, name, keep)
         return answer({"id": name})
 
     routes = [
@@ -149,6 +160,14 @@ def make_app(
     )
     app.router.redirect_slashes = False  # an address is right or wrong
     return app
+
+
+def choice_of(wish: Mapping[str, Any]) -> bool | None:
+    """Whether a training is to go on when the studio ends; None where that is not said."""
+    keep = wish.get("keep_training")
+    if not isinstance(keep, bool | None):
+        raise HTTPException(422, "keep_training is true or false")
+    return keep
 
 
 def page_table() -> dict[str, tuple[bytes, str]]:

@@ -7,6 +7,7 @@ import secrets
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ def studio(
     host: str = "127.0.0.1",
     port: int = 8347,
     open_browser: bool = True,
+    data: tuple[Path, ...] = (),
+    keep_training: bool = False,
 ) -> None:
     """See your runs in the browser.
 
@@ -31,14 +34,17 @@ def studio(
         host: the address to listen on; any but this machine's own asks visitors for a token.
         port: the port to listen on; 0 takes one that is free.
         open_browser: open the page at once.
+        data: folders with data of your own; the page may name what lies in them, or in the root.
+        keep_training: let trainings go on when the studio ends; the page can say so of each.
     """
     try:
         with sleeping_threads():
             import uvicorn
 
             from regard.studio.app import make_app
+            from regard.studio.serving import config_for
     except ModuleNotFoundError as missing:
-        if missing.name not in ("starlette", "uvicorn", "anyio"):
+        if missing.name not in ("starlette", "uvicorn", "anyio", "h11"):
             raise
         raise UserError(
             f"the studio needs {missing.name}; in the folder of regard: "
@@ -47,10 +53,21 @@ def studio(
     from regard.studio.safety import is_loopback
 
     check_root(root)
+    for folder in data:
+        if not os.path.isdir(folder):
+            raise UserError(f"--data {folder}: there is no such folder")
     with listening(host, port) as listener:
         port = listener.getsockname()[1]
         token = None if is_loopback(host) else secrets.token_urlsafe(24)
-        app = make_app(root, runs, token=token, host=host, port=port)
+        app = make_app(
+            root,
+            runs,
+            token=token,
+            host=host,
+            port=port,
+            data=data,
+            keep_training=keep_training,
+        )
         address = address_of(host, port, token)
         yet = "" if root.exists() else " (a folder that the first run will make)"
         print(f"studio on {root}{yet}: {address}    (Ctrl-C ends it)", flush=True)
@@ -63,18 +80,10 @@ def studio(
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             # Started in the background by a shell: its trainings could not be interrupted either.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_level="critical",
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=1,  # a page that listens would keep it up for ever
-            )
-        )
+        server = uvicorn.Server(config_for(app))
         if open_browser and has_screen():
             open_soon(address)
-        with suppress(KeyboardInterrupt):  # which is how it ends
+        with suppress(KeyboardInterrupt), ending_with_terminal():  # which is how it ends
             server.run(sockets=[listener])
 
 
@@ -91,6 +100,20 @@ def sleeping_threads() -> Iterator[None]:
     finally:
         if known is None:
             del os.environ[WAITING]
+
+
+@contextmanager
+def ending_with_terminal() -> Iterator[None]:
+    """Let a terminal that is closed end the studio in order, unless `nohup` keeps it from that."""
+    ours = threading.current_thread() is threading.main_thread()
+    if sys.platform == "win32" or not ours or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL if before is None else before)
 
 
 def check_root(root: Path) -> None:
@@ -146,7 +169,6 @@ def has_screen() -> bool:
 
 def open_soon(address: str) -> None:
     """Open the page in a thread: the server that answers it is about to start in this one."""
-    import threading
     import webbrowser
 
     threading.Timer(0.5, webbrowser.open, (address,)).start()

@@ -21,8 +21,11 @@ from regard.tasks.recipe import Recipe, recipes
 KINDS = {bool: "bool", int: "int", float: "float"}
 
 
-def forms() -> list[dict[str, Any]]:
-    """The recipes that can be followed here: their data are embedded, on this machine, or yours."""
+def forms(where: str = "") -> list[dict[str, Any]]:
+    """The recipes that can be followed here: their data are embedded, on this machine, or yours.
+
+    `where` is what is said of data besides: from where the page may take them.
+    """
     found = []
     for task, entry in TASKS.items():
         kind = entry.load_config()
@@ -33,6 +36,8 @@ def forms() -> list[dict[str, Any]]:
                 continue
             lines = fields_of(config)
             for line in lines:
+                if line["name"] == "data":
+                    line["help"] = f"{line['help']} {where}".strip()
                 if own and line["name"] == "data":
                     line["default"] = ""  # to be said
             found.append(

@@ -134,6 +134,7 @@ class Runs:
             "modified": modified(path),
             "input": asked,
             "writes": writes,
+            "owner": self.owner(path),
             "error": self.trainings.failure(path),
         }
 
@@ -152,6 +153,10 @@ class Runs:
             return "done"
         return "training" if is_locked(path) else "stopped"
 
+    def owner(self, path: Path) -> str | None:
+        """Who has started the training of a run: a studio, with which it ends or not, or none."""
+        return self.trainings.owner(path) or ("terminal" if is_locked(path) else None)
+
     def unread(self, path: Path, trouble: Exception) -> dict[str, Any]:
         """A row for a folder that does not say what it holds: it is being made, or it is broken."""
         begun = self.trainings.begun(path)
@@ -169,21 +174,22 @@ class Runs:
             "modified": begun.began if begun and not path.exists() else modified(path),
             "input": None,
             "writes": False,
+            "owner": self.owner(path),
             "error": None if alive else self.trainings.failure(path) or str(trouble),
         }
 
     def stop(self, name: str) -> None:
-        """Let a training that was started here come to its end."""
+        """Let a training that a studio has started come to its end."""
         path = self.find(name)
         if not self.trainings.is_alive(path):
             locked = is_locked(path)
             where = (
-                "was started elsewhere: stop it there, with Ctrl-C" if locked else "does not train"
+                "was not started by a studio: stop it in its own terminal or notebook, with Ctrl-C"
             )
-            raise HTTPException(409, f"{name} {where}")
+            raise HTTPException(409, f"{name} {where if locked else 'does not train'}")
         self.trainings.stop(path)
 
-    def resume(self, name: str) -> None:
+    def resume(self, name: str, keep: bool | None = None) -> None:
         """Go on with a run that was stopped."""
         path = self.find(name)
         read = read_run(path)
@@ -193,7 +199,7 @@ class Runs:
             raise HTTPException(
                 409, f"{name} is done: {epochs_in(read.metrics)} epochs of {read.epochs}"
             )
-        self.trainings.resume(path, read.about, read.config)
+        self.trainings.resume(path, read.about, read.config, keep)
 
 
 def read_run(path: Path) -> Read:

@@ -20,6 +20,7 @@ from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -102,6 +103,8 @@ class Guard:
             if not begun:
                 answer = JSONResponse({"error": refused.detail}, refused.status_code)
                 await answer(scope, receive, send_safely)
+        except ClientDisconnect:
+            pass  # in the midst of its body: nobody is there to be answered
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if not begun:

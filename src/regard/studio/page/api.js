@@ -18,6 +18,8 @@
  * @property {string} modified ISO time
  * @property {"image"|"text"|"pair"|null} input what it can be asked
  * @property {boolean} writes whether it goes on with a text
+ * @property {"studio"|"kept"|"terminal"|null} owner who has started its training: a studio, with
+ *   which it ends; one that it outlives; nobody that a studio could stop it for
  * @property {?string} error why it cannot be read, or why its training failed
  *
  * @typedef {Run & {config: Object, metrics: Object[], log: string, report: boolean}} WholeRun
@@ -45,7 +47,7 @@
 const EVENTS = "text/event-stream";
 export const AWAY = "The studio does not answer. Is it still running in its terminal?";
 
-/** @returns {Promise<{root: string, runs: Run[]}>} */
+/** @returns {Promise<{root: string, keep_training: boolean, runs: Run[]}>} */
 export const runs = (signal) => ask("/api/runs", { signal });
 
 /** @returns {Promise<WholeRun>} */
@@ -56,7 +58,11 @@ export const recipes = (signal) => ask("/api/recipes", { signal });
 
 /**
  * Start a training.
- * @param {{task: string, recipe: string, changes: Object<string, *>}} wish
+ * @param {Object} wish
+ * @param {string} wish.task
+ * @param {string} wish.recipe
+ * @param {Object<string, *>} wish.changes
+ * @param {boolean} [wish.keep_training] whether it goes on when the studio closes
  * @returns {Promise<{id: string}>}
  */
 export const start = (wish, signal) => ask("/api/runs", { json: wish, signal });

@@ -10,6 +10,11 @@ import { seriesOf, unitOf, wordsOf } from "regard/epochs";
 
 const AGAIN = 2000; // ms until a line that broke off is tried again
 const KEPT = 40_000; // letters of the log that the page holds
+const OWNERS = {
+  studio: "Saves and stops when the studio closes",
+  kept: "Goes on when the studio closes",
+  terminal: "Not started by a studio: stop it where it was started, with Ctrl-C",
+};
 
 export async function render(element, context) {
   const { api, params, signal, tools, notice } = context;
@@ -68,8 +73,10 @@ export async function render(element, context) {
               fresh = false;
             },
             state: (now) => {
+              if (now !== run.state) run.owner = null;
               run.state = now;
               settle();
+              if (now === "training" && !run.owner) own();
             },
           },
           signal,
@@ -104,7 +111,7 @@ export async function render(element, context) {
   /** Everything that changes with an epoch or with the state. */
   function settle() {
     const rows = [...lines.entries()].toSorted(([a], [b]) => a - b).map(([, line]) => line);
-    head.replaceChildren(state(run, tools), progress(), trouble());
+    head.replaceChildren(state(run, tools), progress(), belonging(), trouble());
     numbers.replaceChildren(...figures(rows));
     live.show(rows);
     charts.closest("section").hidden = ended() && !rows.length;
@@ -118,6 +125,20 @@ export async function render(element, context) {
     const words = `${run.epoch} of ${format.plural(run.epochs, "epoch")}`;
     const bar = html("progress", { max: run.epochs, value: run.epoch, "aria-label": words });
     return html("span", { class: "progress" }, bar, html("span", {}, words));
+  }
+
+  /** Whose training it is that has just begun. */
+  async function own() {
+    const { owner } = await api.run(id, signal).catch(() => ({}));
+    if (signal.aborted || run.state !== "training") return;
+    run.owner = owner;
+    settle();
+  }
+
+  /** What becomes of a training when the studio is closed. */
+  function belonging() {
+    const words = run.state === "training" && OWNERS[run.owner];
+    return words ? html("span", { class: "note" }, words) : "";
   }
 
   function trouble() {
@@ -146,7 +167,9 @@ export async function render(element, context) {
     const address = encodeURIComponent(id);
     const ready = run.epoch > 0;
     return [
-      run.state === "training" && button("Stop", "", () => act(api.stop, "Stopping …")),
+      run.state === "training" &&
+        run.owner !== "terminal" &&
+        button("Stop", "", () => act(api.stop, "Stopping …")),
       run.state === "stopped" && button("Resume", "primary", () => act(api.resume, "Resuming …")),
       ready &&
         run.input === "image" &&

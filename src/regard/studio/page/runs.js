@@ -14,8 +14,9 @@ const IDLE = 10_000; // and at a list in which none is: one may be started in a 
 export async function render(element, context) {
   const { api, params, signal, remember, tools } = context;
   const { html, empty, format } = tools;
-  const { root, runs } = await api.runs(signal);
-  if (!runs.length) return welcome(element, context, root);
+  const listed = await api.runs(signal);
+  const { root, runs } = listed;
+  if (!runs.length) return welcome(element, context, listed);
 
   const chosen = new Set((params.chosen ?? "").split(",").filter(Boolean));
   const rows = new Map();

@@ -10,8 +10,9 @@ const GENERAL = "general"; // what settings without a dot in their name are call
 export async function render(element, context) {
   const { api, signal, tools } = context;
   const { html, empty } = tools;
-  const [recipes, { root, runs }] = await Promise.all([api.recipes(signal), api.runs(signal)]);
-  if (!runs.length) return welcome(element, context, root, recipes);
+  const [recipes, listed] = await Promise.all([api.recipes(signal), api.runs(signal)]);
+  const { root, runs, keep_training: keeps } = listed;
+  if (!runs.length) return welcome(element, context, listed, recipes);
   element.append(
     html(
       "header",
@@ -24,12 +25,12 @@ export async function render(element, context) {
       ),
     ),
   );
-  if (recipes.length) form(element, context, recipes);
+  if (recipes.length) form(element, context, recipes, keeps);
   else element.append(empty("There is no recipe whose data are on this machine."));
 }
 
 /** What is shown where there are no runs yet: a button for each recipe that needs no download. */
-export async function welcome(element, context, root, known) {
+export async function welcome(element, context, { root, keep_training: keeps }, known) {
   const { api, signal, tools, go, notice } = context;
   const { html } = tools;
   const recipes = known ?? (await api.recipes(signal));
@@ -77,7 +78,7 @@ export async function welcome(element, context, root, known) {
     html("ul", { class: "cards" }, cards),
     below,
   );
-  if (context.params.recipe) form(below, context, recipes);
+  if (context.params.recipe) form(below, context, recipes, keeps);
 
   async function begin(recipe, button) {
     button.disabled = true;
@@ -97,13 +98,15 @@ export async function welcome(element, context, root, known) {
     event.preventDefault();
     context.remember({ task: recipe.task, recipe: recipe.name });
     below.replaceChildren();
-    form(below, { ...context, params: { task: recipe.task, recipe: recipe.name } }, recipes);
+    const params = { task: recipe.task, recipe: recipe.name };
+    form(below, { ...context, params }, recipes, keeps);
     below.scrollIntoView();
     below.querySelector("select").focus({ preventScroll: true });
   }
 }
 
-function form(element, context, recipes) {
+/** `keeps` is what the studio does with trainings of which nothing else is said. */
+function form(element, context, recipes, keeps) {
   const { api, params, signal, tools, go, remember } = context;
   const { html } = tools;
   const asked = recipes.find(
@@ -136,6 +139,8 @@ function form(element, context, recipes) {
   const command = html("code", {});
   const trouble = html("p", { class: "trouble", role: "alert", hidden: true });
   const submit = html("button", { class: "primary" }, "Train");
+  const keep = html("input", { type: "checkbox", id: "keep-training", on: { change: chooseKeep } });
+  keep.checked = params.keep_training ? params.keep_training === "true" : keeps;
   element.append(
     html(
       "form",
@@ -155,6 +160,12 @@ function form(element, context, recipes) {
         { class: "foot" },
         trouble,
         html("div", { class: "command" }, html("span", { class: "note" }, "As a command"), command),
+        html(
+          "label",
+          { class: "keep", for: "keep-training" },
+          keep,
+          "Keep training when the studio closes",
+        ),
         submit,
       ),
     ),
@@ -190,6 +201,10 @@ function form(element, context, recipes) {
     recipe = recipes[Number(which.value)];
     for (const { field } of controls) remember({ [field.name]: null });
     build({});
+  }
+
+  function chooseKeep() {
+    remember({ keep_training: keep.checked === keeps ? null : String(keep.checked) });
   }
 
   function changes() {
@@ -231,7 +246,12 @@ function form(element, context, recipes) {
     if (wrong) return refuse(wrong.wrong(), wrong);
     submit.disabled = true;
     try {
-      const wish = { task: recipe.task, recipe: recipe.name, changes: changes() };
+      const wish = {
+        task: recipe.task,
+        recipe: recipe.name,
+        changes: changes(),
+        keep_training: keep.checked,
+      };
       const { id } = await api.start(wish, signal);
       go(`#run/${encodeURIComponent(id)}`);
     } catch (error) {
