@@ -36,7 +36,8 @@ every field of a configuration. The page is written from the commands themselves
 
 - A flag without a value is switched on by its name, and off with `--no-` before it: `--no-report`.
 - The exit code is 0 on success and only then: 1 where something was found to be wrong, 2 for a
-  mistake in what was typed or in the data, 130 after Ctrl-C. A mistake is said in one sentence."""
+  mistake in what was typed or in the data, 130 after Ctrl-C and 143 after SIGTERM. A mistake is
+  said in one sentence."""
 MORE = {
     "demo": "[The README](../README.md) shows what it draws.",
     "train": """\

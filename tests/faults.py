@@ -29,7 +29,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 
 from regard.cli import main
-from regard.runs import GUARDED, RunFolder
+from regard.drafts import DRAFT
+from regard.runs import RunFolder
 
 # What a sitting imports when it needs it: forked from here, it has it at once.
 NEEDED = ["regard.tasks.classify.task", "regard.tasks.report", "tyro", "rich.progress"]
@@ -116,7 +117,7 @@ def play(folder: Path, draw: random.Random, lasts: float) -> list[str]:
 def drafts(folder: Path) -> set[str]:
     """Files and states that are half written."""
     entries = listed(folder) + listed(folder / "state")
-    return {entry.name for entry in entries if entry.suffix == ".draft"}
+    return {each.name for each in entries if DRAFT.fullmatch(each.name) or each.suffix == ".draft"}
 
 
 def listed(folder: Path) -> list[Path]:
@@ -145,7 +146,9 @@ def compare(folder: Path, whole: Path) -> list[str]:
     (_, ours, _), (_, theirs, _) = RunFolder(folder).read_state(), RunFolder(whole).read_state()
     if any(not torch.equal(ours[name], theirs[name]) for name in theirs):
         wrong.append("the state")
-    left = [name for name in drafts(folder) if name.startswith(tuple(f".{n}." for n in GUARDED))]
+    if edits := RunFolder(folder, accept_edits=True).edits():
+        wrong.append("; ".join(edits))
+    left = drafts(folder)
     if left or len(listed(folder / "state")) != 1:
         wrong.append(f"what was left behind: {left}, {listed(folder / 'state')}")
     return wrong

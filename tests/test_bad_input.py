@@ -20,6 +20,7 @@ from official import write_bomb, write_idx, write_photos
 from regard.cli import main
 from regard.data import catalogue
 from regard.runs import RunFolder
+from regard.tasks.report import model_digests
 
 RECIPE = """
 data = "digits"
@@ -30,6 +31,9 @@ train = { epochs = 1 }
 BRIEF = ["--recipe", "tiny.toml", "--no-report", "--quiet"]
 ON_DIGITS = ["train", "classify", *BRIEF]
 TEN = "abcdefghij"
+EDITED = (
+    "is not the file that training wrote: it was edited, or is damaged; put back what was there, or"
+)
 STATE = Path("state", "000000019")
 
 
@@ -54,9 +58,8 @@ def trained(tmp_path_factory) -> Path:
 
 
 def strange_figures(run: Path) -> str:
-    """An evaluation of the very weights of a run, in which figures are missing."""
-    weights = RunFolder(run).digest_of_tensors("model.safetensors")
-    return json.dumps({"weights": weights, "figures": {"accuracy": {"value": 1}}})
+    """An evaluation of the very model of a run, in which figures are missing."""
+    return json.dumps({"of": model_digests(RunFolder(run)), "figures": {"accuracy": {"value": 1}}})
 
 
 class Desk:
@@ -99,11 +102,33 @@ class Desk:
 
     def figures(self, text: str) -> Path:
         """A copy of the good run with such figures on test."""
-        (self.run() / "evaluation-test.json").write_text(text)
+        RunFolder(self.run()).write_text("evaluation-test.json", text)
         return self.folder / "copy"
 
     def config(self, before: str, after: str) -> Path:
-        return self.broken("config.toml", lambda text: swapped(text, before, after))
+        """A copy of the good run that was made with another configuration."""
+        run = RunFolder(self.run())
+        text = swapped((run.path / "config.toml").read_bytes(), before, after)
+        run.write_bytes("config.toml", text)
+        return run.path
+
+    def edited(self, name: str, before: str, after: str) -> Path:
+        """A copy of the good run in which somebody changed a file."""
+        return self.broken(name, lambda text: swapped(text, before, after))
+
+    def written(self, name: str, change: Callable[[bytes], bytes]) -> Path:
+        """A copy of the good run of which one file came out otherwise."""
+        run = RunFolder(self.run())
+        run.write_bytes(name, change((run.path / name).read_bytes()))
+        return run.path
+
+    def linked(self, name: str) -> Path:
+        """A copy of the good run in which a file is a link to one that lies outside."""
+        file, outside = self.run() / name, self.folder / "outside"
+        outside.write_bytes(file.read_bytes())
+        file.unlink()
+        file.symlink_to(outside)
+        return file.parent
 
     def weights(self, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
         """A copy of the good run with other weights, well written."""
@@ -112,6 +137,25 @@ class Desk:
         change(tensors)
         run.write_tensors("model.safetensors", tensors)
         return run.path
+
+
+def reversed_classes(text: bytes) -> bytes:
+    values = json.loads(text)
+    return json.dumps(values | {"classes": values["classes"][::-1]}).encode()
+
+
+def better_on_test(desk: Desk) -> Path:
+    copy = desk.figures(strange_figures(desk.trained))
+    file = copy / "evaluation-test.json"
+    file.write_bytes(swapped(file.read_bytes(), '"value": 1', '"value": 2'))
+    return copy
+
+
+def tensorboard_elsewhere(desk: Desk) -> list[str]:
+    (desk.folder / "elsewhere").mkdir()
+    (desk.run() / "tensorboard").symlink_to(desk.folder / "elsewhere")
+    desk.monkeypatch.setattr("regard.tasks.session.writer_class", lambda: None)
+    return resume(desk.folder / "copy", "--tensorboard", "--epochs", "2")
 
 
 def swapped(text: bytes, before: str, after: str) -> bytes:
@@ -313,7 +357,7 @@ CASES: dict[str, tuple[Callable[[Desk], list[str]], str]] = {
         "good is not empty, and a run is never overwritten",
     ),
     "out too long": (lambda _: [*ON_DIGITS, "--out", "y" * 300], "File name too long"),
-    "disk full": (full_disk, "cannot write run/config.toml: No space left on device"),
+    "disk full": (full_disk, "cannot write run/manifest.json: No space left on device"),
     # Going on
     "resume what": (
         lambda _: ["train", "classify", "--resume"],
@@ -363,11 +407,15 @@ CASES: dict[str, tuple[Callable[[Desk], list[str]], str]] = {
     "run with too long a name": (lambda _: ask(Path("y" * 300)), "there is no run yyy"),
     "weights cut short": (
         lambda d: ask(d.broken("model.safetensors", half)),
-        "model.safetensors is damaged and cannot be read",
+        f"model.safetensors {EDITED}",
     ),
     "weights with a flipped bit": (
         lambda d: ask(d.broken("model.safetensors", flipped)),
-        "model.safetensors is damaged: its numbers are not those that were written",
+        f"model.safetensors {EDITED}",
+    ),
+    "weights no tensors": (
+        lambda d: ask(d.written("model.safetensors", half)),
+        "model.safetensors is damaged and cannot be read",
     ),
     "weights gone": (lambda d: ask(d.broken("model.safetensors")), "copy has no model.safetensors"),
     "weights that are not numbers": (
@@ -411,9 +459,79 @@ CASES: dict[str, tuple[Callable[[Desk], list[str]], str]] = {
         "config.toml: there is no model.widht; did you mean model.width?",
     ),
     "facts damaged": (
-        lambda d: ask(d.broken("data.json", half)),
+        lambda d: ask(d.written("data.json", half)),
         "data.json is damaged and cannot be read",
     ),
+    # A run in which somebody changed a file
+    "other heads": (
+        lambda d: ask(d.edited("config.toml", "heads = 2", "heads = 4")),
+        f"copy/config.toml {EDITED}",
+    ),
+    "classes the other way round": (
+        lambda d: ask(d.broken("data.json", reversed_classes)),
+        f"copy/data.json {EDITED}",
+    ),
+    "better metrics": (
+        lambda d: ["compare", str(d.edited("metrics.jsonl", '"epoch": 1', '"epoch": 9'))],
+        f"copy/metrics.jsonl {EDITED}",
+    ),
+    "a line of metrics more": (
+        lambda d: ["look", str(d.broken("metrics.jsonl", lambda text: text * 2)), "test:0"],
+        f"copy/metrics.jsonl {EDITED}",
+    ),
+    "a better evaluation": (
+        lambda d: ["compare", str(better_on_test(d))],
+        f"copy/evaluation-test.json {EDITED}",
+    ),
+    "edited and averaged": (
+        lambda d: [
+            "average",
+            str(d.trained),
+            str(d.edited("config.toml", "heads = 2", "heads = 4")),
+        ],
+        f"copy/config.toml {EDITED}",
+    ),
+    "edited and measured": (
+        lambda d: ["evaluate", str(d.edited("config.toml", "heads = 2", "heads = 4"))],
+        f"copy/config.toml {EDITED}",
+    ),
+    "edited and gone on with": (
+        lambda d: resume(d.edited("config.toml", "heads = 2", "heads = 4")),
+        f"copy/config.toml {EDITED}",
+    ),
+    "weights edited and gone on with": (
+        lambda d: resume(d.broken("model.safetensors", flipped)),
+        f"copy/model.safetensors {EDITED}",
+    ),
+    "manifest gone": (
+        lambda d: ask(d.broken("manifest.json")),
+        "copy has no manifest.json: it is not whole, or an earlier version of regard wrote it; p",
+    ),
+    "manifest cut short": (
+        lambda d: ask(d.broken("manifest.json", half)),
+        "copy/manifest.json is damaged: it is no table of digests; put back",
+    ),
+    "manifest that names a file elsewhere": (
+        lambda d: ask(d.edited("manifest.json", "config.toml", "../good/config.toml")),
+        "copy/manifest.json is damaged: '../good/config.toml' is no file of a run's digest",
+    ),
+    "manifest with a word for a digest": (
+        lambda d: ask(d.broken("manifest.json", lambda _: b'{"config.toml": "any"}')),
+        "copy/manifest.json is damaged: 'config.toml' is no file of a run's digest",
+    ),
+    "log that leads out": (
+        lambda d: resume(d.linked("log.txt")),
+        "copy/log.txt is a link, and a run is written nowhere but into its own folder: remove it",
+    ),
+    "metrics that lead out": (
+        lambda d: resume(d.linked("metrics.jsonl"), "--epochs", "2"),
+        "copy/metrics.jsonl is a link, and a run is written nowhere",
+    ),
+    "lock that leads out": (
+        lambda d: resume(d.linked(".lock")),
+        "copy/.lock is a link, and a run is written nowhere but into its own folder: remove it",
+    ),
+    "figures that lead out": (tensorboard_elsewhere, "copy/tensorboard is a link"),
     # Asking, looking, measuring, comparing
     "predict what": (lambda d: ["predict", str(d.trained)], "predict what? regard predict"),
     "predict a file that is missing": (

@@ -817,6 +817,12 @@ def test_an_encoder_that_sees_other_images_is_refused_in_a_sentence(photos, seei
         untrained(**options, **{"model.encoder.image": 32})
     with pytest.raises(UserError, match="which has no ViT"):
         untrained(**{**options, "encoder": str(run.folder.path)})
+    facts = tmp_path / "seeing" / "data.json"
+    before = facts.read_text(encoding="utf-8")
+    facts.write_text(before + " ", encoding="utf-8")
+    with pytest.raises(UserError, match=r"seeing/data\.json is not the file that training wrote"):
+        untrained(**options)
+    facts.write_text(before, encoding="utf-8")
     (tmp_path / "seeing" / "model.safetensors").unlink()
     with pytest.raises(UserError, match=r"has no model\.safetensors yet"):
         untrained(**options)

@@ -175,6 +175,24 @@ def test_a_reader_that_leaves_early_causes_no_noise():
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+def test_a_closed_pipe_ends_what_rich_prints_too(in_a_new_process):
+    """Rich leaves with 1 of its own accord, as if something had failed."""
+    script = """
+import os, sys
+from rich.console import Console
+from regard import cli, doctor
+read_end, write_end = os.pipe()
+os.close(read_end)
+kept = os.dup(1)
+os.dup2(write_end, 1)
+doctor.doctor = lambda: Console().print("x" * 100_000)
+code = cli.main(["doctor"])
+os.dup2(kept, 1)
+print(code)
+"""
+    assert in_a_new_process(script) == "141\n"
+
+
 def test_a_console_without_greek_does_not_crash():
     done = run("doctor", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0, done.stderr
@@ -276,7 +294,8 @@ def test_clean_frees_the_numbers_of_texts_and_what_python_says(places, capsys):
     words = "the cat sat " * 100_000
     tokenised(Text((words,)), fit_vocabulary([words], VocabularyConfig(kind="characters")))
     (entry,) = tokens_folder().iterdir()
-    (tokens_folder() / ".left").mkdir()
+    (tokens_folder() / ".draft-4711-0123abcd-left").mkdir()
+    (tokens_folder() / "elsewhere").mkdir()  # this folder may be a link to one with other things
     (tokens_folder() / "somebody's.txt").write_text("kept")
     said = places[1] / "texts" / "docstrings-0123.json"
     said.parent.mkdir()
@@ -286,5 +305,6 @@ def test_clean_frees_the_numbers_of_texts_and_what_python_says(places, capsys):
     assert f"2.3 MiB  {entry}" in out and f"1.0 MiB  {said}" in out and entry.exists()
     assert "3.3 MiB  would be freed" in out
     assert main(["data", "clean"]) == 0
-    assert [path.name for path in tokens_folder().iterdir()] == ["somebody's.txt"]
+    left = sorted(path.name for path in tokens_folder().iterdir())
+    assert left == ["elsewhere", "somebody's.txt"]
     assert not said.exists()

@@ -414,6 +414,37 @@ def held(patch: pytest.MonkeyPatch) -> None:
         typed(f"{GO_ON} --epochs 2")
 
 
+def edited(patch: pytest.MonkeyPatch) -> None:
+    path = Path(RUN) / "config.toml"
+    before = path.read_bytes()
+    try:
+        path.write_bytes(before.replace(b"heads", b"header"))
+        typed(f"predict {RUN} test:0")
+    finally:
+        path.write_bytes(before)
+
+
+def without_manifest(patch: pytest.MonkeyPatch) -> None:
+    path = Path(RUN) / "manifest.json"
+    before = path.read_bytes()
+    try:
+        path.unlink()
+        typed(f"look {RUN} test:0")
+    finally:
+        path.write_bytes(before)
+
+
+def leading_out(patch: pytest.MonkeyPatch) -> None:
+    path, aside = Path(RUN) / "log.txt", Path("log.txt")
+    path.rename(aside)
+    try:
+        path.symlink_to(aside.absolute())
+        typed(f"{GO_ON} --epochs 2")
+    finally:
+        path.unlink()
+        aside.rename(path)
+
+
 # By a few words of the message: what provokes it, and whether it wants a folder without runs.
 PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
     "mnist is not on": (lambda _: typed("train classify --data mnist"), False),
@@ -435,6 +466,9 @@ PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
     "stopped;": (interrupted, True),
     "was begun with": (lambda _: typed(f"{GO_ON} --model.width 32"), False),
     "has changed since": (changed_data, False),
+    "is not the file": (edited, False),
+    "has no manifest.json": (without_manifest, False),
+    "is a link": (leading_out, False),
     "is not empty": (lambda _: typed(f"train classify --out {RUN}"), False),
     "another process": (held, False),
 }

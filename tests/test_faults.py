@@ -1,5 +1,6 @@
 """Killed, interrupted, crowded or out of memory, a run loses nothing that it had saved."""
 
+import json
 import os
 import shlex
 import signal
@@ -80,31 +81,41 @@ def state_of(run: RunFolder) -> tuple[int, str, float]:
     return latest[0], found[2], float(found[1]["x"])
 
 
+DEAD = ".draft-4711-0123abcd-"  # of a process that is gone
+
+
 def test_what_a_killed_process_left_half_written_is_swept_up_by_the_next(tmp_path):
+    """Also what is written without the lock, but for what a process that lives is writing."""
     run = RunFolder.at(tmp_path / "run")
-    (run.path / ".model.safetensors.4711.draft").write_bytes(b"half")
-    (run.path / ".evaluation-test.json.4712.draft").write_bytes(b"perhaps of one that lives")
-    with run.locked():
-        pass
-    left = {path.name for path in run.path.iterdir()}
-    assert left == {".lock", ".evaluation-test.json.4712.draft"}
+    for name in ("model.safetensors", "curves.png", "report.html", "evaluation-test.json"):
+        (run.path / f"{DEAD}{name}").write_bytes(b"half")
+    with run.drafting("curves.svg") as (alive,):
+        (run.path / f"{DEAD}report.html").symlink_to(tmp_path)
+        with run.locked():
+            pass
+        assert {path.name for path in run.path.iterdir()} == {".lock", alive.name}
+    assert {path.name for path in run.path.iterdir()} == {".lock", "curves.svg"}
 
 
 def test_a_start_that_was_killed_is_started_again_in_the_same_place(tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     (run / ".lock").write_bytes(b"")
-    (run / ".config.toml.4711.draft").write_bytes(b"format = 1")
+    (run / f"{DEAD}config.toml").write_bytes(b"format = 1")
+    (run / "manifest.json").write_text(json.dumps({"config.toml": [None, "0" * 64]}))
     assert main([*TRAIN, "--epochs", "1", "--quiet", "--out", str(run)]) == 0
-    assert not list(run.glob(".config.toml*"))
+    assert not list(run.glob(".draft*"))
 
 
 def test_a_run_killed_as_it_began_notes_its_data_when_it_goes_on(tmp_path):
     run = tmp_path / "run"
     assert main([*TRAIN, "--epochs", "1", "--quiet", "--out", str(run)]) == 0
     facts = (run / "data.json").read_bytes()
+    digests = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({"config.toml": digests["config.toml"]}))
     for name in ("data.json", "machine.json", "metrics.jsonl", "model.safetensors"):
         (run / name).unlink()
+    (run / "evaluation-validation.json").unlink()
     for state in (run / "state").iterdir():
         for file in state.iterdir():
             file.unlink()
@@ -195,6 +206,25 @@ def test_a_longer_run_stays_longer_when_it_is_stopped_once_more(tmp_path, monkey
     assert len(RunFolder(run).metrics()) == 1
     assert main(resume(run, "--quiet")) == 0
     assert len(RunFolder(run).metrics()) == 3
+
+
+def test_a_run_goes_on_with_an_edit_that_was_accepted_and_its_log_says_so(tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main([*TRAIN, "--epochs", "1", "--quiet", "--out", str(run)]) == 0
+    config = run / "config.toml"
+    config.write_text(config.read_text().replace("save_seconds = 60.0", "save_seconds = 30.0"))
+    words = f"{config} is not the file that training wrote: it was edited, or is damaged"
+    assert main(resume(run, "--epochs", "2", "--quiet")) == 2
+    assert words in capsys.readouterr().err
+    assert len(RunFolder(run, accept_edits=True).metrics()) == 1
+    assert main(resume(run, "--epochs", "2", "--quiet", "--accept-edits")) == 0
+    assert f"{words}; accepted, and from here on part of the run" in (run / "log.txt").read_text()
+    assert "save_seconds = 30.0" in config.read_text()
+    assert main(["predict", str(run), "test:0"]) == 0  # it is the run's own now
+    (run / "manifest.json").unlink()
+    assert main(resume(run, "--quiet")) == 2
+    assert main(resume(run, "--quiet", "--accept-edits")) == 0
+    assert main(["predict", str(run), "test:0"]) == 0
 
 
 def test_only_one_of_two_that_begin_at_the_same_moment_gets_the_folder(tmp_path, monkeypatch):

@@ -66,6 +66,7 @@ def test_the_configuration_comes_back_with_its_format(tmp_path):
     assert again.config(Recipe) == recipe
     assert again.about() == {"format": FORMAT, "task": "classify"}
     text = (tmp_path / "config.toml").read_text(encoding="utf-8")
+    again = RunFolder.open(tmp_path, accept_edits=True)
     (tmp_path / "config.toml").write_text(text.replace("width = 32", "widht = 32"))
     with pytest.raises(UserError, match=r"config\.toml: there is no model\.widht; did you mean"):
         again.config(Recipe)
@@ -80,6 +81,7 @@ def test_a_line_of_metrics_cut_short_is_passed_over_and_not_carried_on(tmp_path)
     run.add_metrics({"epoch": 1, "loss": 0.5})
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"epoch": 2, "lo')  # killed here
+    assert run.metrics() == [{"epoch": 1, "loss": 0.5}]
     run.add_metrics({"epoch": 2, "loss": 0.25})
     assert run.metrics() == [{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25}]
     run.keep_metrics(1)
@@ -141,6 +143,75 @@ def test_state_counts_once_it_is_whole_and_only_the_newest_is_kept(tmp_path):
     with run.writing_state(21):
         pass
     assert [entry.name for entry in (tmp_path / "state").iterdir()] == ["000000021"]
+
+
+def test_states_that_were_moved_to_a_larger_disk_leave_alone_what_else_is_there(tmp_path):
+    big, run = tmp_path / "big", RunFolder.at(tmp_path / "run")
+    for name in ("other/thesis.tex", "000000007/chapters/one.tex", "20240101/a.json", "notes"):
+        (big / name).parent.mkdir(parents=True, exist_ok=True)
+        (big / name).write_text("mine")
+    (big / "000000008").mkdir()  # empty, and not ours to judge
+    (big / "000000005").symlink_to(tmp_path / "big" / "other")
+    (run.path / "state").symlink_to(big)
+    before = set(big.rglob("*"))
+    for step in (5, 6, 8):
+        run.write_state(step, {"x": torch.tensor([float(step)])}, "text")
+    assert before <= set(big.rglob("*")) and not list((big / "000000008").iterdir())
+    step, state = run.latest_state()
+    assert step == 8 and state.path == run.path / "state" / "000000008-1"
+    files = {state.path / "state.json", state.path / "state.safetensors"}
+    assert {
+        run.path / "state" / path.relative_to(big) for path in set(big.rglob("*")) - before
+    } == {
+        state.path,
+        *files,
+    }
+
+
+def test_a_state_folder_that_leads_nowhere_is_refused_and_a_file_too(tmp_path):
+    run = RunFolder.at(tmp_path / "run")
+    (run.path / "state").symlink_to(tmp_path / "gone")
+    with pytest.raises(UserError, match=r"cannot write .*state: "):
+        run.write_state(5, {"x": torch.zeros(1)}, "text")
+    (run.path / "state").unlink()
+    (run.path / "state").write_text("no folder")
+    with pytest.raises(UserError, match=r"cannot write .*state: "):
+        run.write_state(5, {"x": torch.zeros(1)}, "text")
+    assert (run.path / "state").read_text() == "no folder"
+
+
+@pytest.mark.parametrize("name", ["log.txt", "metrics.jsonl", ".lock"])
+def test_what_is_written_in_place_is_never_written_through_a_link(tmp_path, name):
+    run, outside = RunFolder.at(tmp_path / "run"), tmp_path / "outside"
+    outside.write_text("mine\n")
+    (run.path / name).symlink_to(outside)
+
+    def write() -> None:
+        run.add_log("words") if name == "log.txt" else run.add_metrics({"epoch": 1})
+
+    with pytest.raises(UserError, match="is a link, and a run is written"), run.locked():
+        write()
+    if name != ".lock":
+        with pytest.raises(UserError, match="is a link, and a run is written nowhere"):
+            write()
+    assert outside.read_text() == "mine\n"
+    os.remove(run.path / name)
+    os.mkfifo(run.path / name)  # to open one waits for whoever is at its other end
+    with pytest.raises(UserError, match=r"cannot write .*: |is no file"), run.locked():
+        run.metrics() if name == "metrics.jsonl" else write()
+
+
+def test_what_is_written_whole_takes_the_place_of_a_link_and_not_of_what_it_leads_to(tmp_path):
+    run, outside = RunFolder.at(tmp_path / "run"), tmp_path / "outside"
+    outside.write_text("mine")
+    for name in ("report.html", "data.json", "curves.svg"):
+        (run.path / name).symlink_to(outside)
+    run.write_text("report.html", "<p>")
+    run.write_facts("data", {})
+    with run.drafting("curves.svg") as (draft,):
+        draft.write_text("<svg/>")
+    assert outside.read_text() == "mine"
+    assert not any(path.is_symlink() for path in run.path.iterdir())
 
 
 def test_a_second_writer_is_refused_and_a_dead_one_holds_nothing(tmp_path):

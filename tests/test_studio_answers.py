@@ -386,7 +386,7 @@ def test_unknown_and_unfinished_runs_are_told_apart(runs, client, tmp_path):
     refused(post(client, "empty", "look", {"text": "a"}), 422, "it has no config.toml")
     begun = runs["begun"] = tmp_path / "begun"
     begun.mkdir()
-    for name in ("config.toml", "data.json"):
+    for name in ("config.toml", "data.json", "manifest.json"):
         (begun / name).write_bytes((runs["language"] / name).read_bytes())
     refused(post(client, "begun", "look", {"text": "a"}), 422, "not have reached its first epoch")
     weights = (runs["language"] / "model.safetensors").read_bytes()

@@ -194,8 +194,7 @@ def test_an_address_that_leads_nowhere_says_so_and_the_way_back_works(browser, s
 def test_a_folder_that_cannot_be_read_says_why_and_hides_no_other(browser, trained, tmp_path):
     root = tmp_path / "runs"
     shutil.copytree(trained / "first", root / "first")
-    (root / "odd").mkdir()
-    (root / "odd" / "config.toml").write_text("format = 99\n")
+    RunFolder.at(root / "odd").write_text("config.toml", "format = 99\n")
     with Served(root) as served:
         page = browser.open(served.at())
         assert sorted(page.each(".entry .state")) == ["broken", "done"]
@@ -210,10 +209,9 @@ def test_what_a_run_says_is_text(browser, trained, tmp_path):
     root = tmp_path / "runs"
     shutil.copytree(trained / "first", root / "first")
     RunFolder(root / "first").add_log(HOSTILE)
-    config = root / "first" / "config.toml"
-    config.write_text(
-        re.sub(r'recipe = ".*"', f"recipe = {json.dumps(HOSTILE)}", config.read_text())
-    )
+    config = (root / "first" / "config.toml").read_text()
+    hostile = re.sub(r'recipe = ".*"', f"recipe = {json.dumps(HOSTILE)}", config)
+    RunFolder(root / "first").write_text("config.toml", hostile)
     with Served(root) as served:
         page = browser.open(served.at("#run/first"))
         assert HOSTILE in page.text(".log") and HOSTILE in page.text(".subtitle")
@@ -277,8 +275,8 @@ def going(trained, tmp_path):
     folder = RunFolder(root / "going")
     lines = folder.metrics()
     folder.keep_metrics(2)
-    config = folder.path / "config.toml"
-    config.write_text(config.read_text().replace("epochs = 4", "epochs = 5"))
+    config = (folder.path / "config.toml").read_text()
+    folder.write_text("config.toml", config.replace("epochs = 4", "epochs = 5"))
     with Served(root) as served:
         yield served, folder, lines
 

@@ -420,35 +420,46 @@ def test_the_end_of_a_long_log_is_shown(root: Path, client: TestClient) -> None:
 
 
 def break_config(path: Path) -> None:
-    (path / "config.toml").write_text("format = [")
+    RunFolder(path).write_text("config.toml", "format = [")
 
 
 def break_text(path: Path) -> None:
-    (path / "config.toml").write_bytes(b"\xff\xfe\x00")
+    RunFolder(path).write_bytes("config.toml", b"\xff\xfe\x00")
 
 
 def break_format(path: Path) -> None:
-    (path / "config.toml").write_text('format = 99\ntask = "classify"\n[run]\n')
+    RunFolder(path).write_text("config.toml", 'format = 99\ntask = "classify"\n[run]\n')
 
 
 def break_task(path: Path) -> None:
-    (path / "config.toml").write_text('format = 1\ntask = "--help"\n[run]\n')
+    RunFolder(path).write_text("config.toml", 'format = 1\ntask = "--help"\n[run]\n')
 
 
 def break_field(path: Path) -> None:
-    (path / "config.toml").write_text('format = 1\ntask = "classify"\n[run]\nbatch = "many"\n')
+    RunFolder(path).write_text(
+        "config.toml", 'format = 1\ntask = "classify"\n[run]\nbatch = "many"\n'
+    )
 
 
 def break_facts(path: Path) -> None:
-    (path / "data.json").write_text("[1")
+    RunFolder(path).write_text("data.json", "[1")
 
 
 def break_facts_deeply(path: Path) -> None:
-    (path / "data.json").write_text("[" * 200_000)
+    RunFolder(path).write_text("data.json", "[" * 200_000)
 
 
 def break_lines_deeply(path: Path) -> None:
-    (path / "metrics.jsonl").write_text("[" * 200_000 + "\n")
+    RunFolder(path).write_text("metrics.jsonl", "[" * 200_000 + "\n")
+
+
+def break_by_an_edit(path: Path) -> None:
+    text = (path / "config.toml").read_text()
+    (path / "config.toml").write_text(text.replace("heads", "layers"))
+
+
+def break_by_losing_the_manifest(path: Path) -> None:
+    (path / "manifest.json").unlink()
 
 
 def break_kind(path: Path) -> None:
@@ -493,8 +504,8 @@ def test_a_broken_run_is_listed_as_broken_beside_the_others(
 )
 def test_odd_lines_of_figures_are_borne(root: Path, client: TestClient, line: str) -> None:
     folder = write_run(root / "odd")
-    with (folder.path / "metrics.jsonl").open("a") as file:
-        file.write(line + "\n")
+    lines = (folder.path / "metrics.jsonl").read_text()
+    folder.write_text("metrics.jsonl", f"{lines}{line}\n")
     (row,) = client.get("/api/runs").json()["runs"]
     assert row["state"] in ("done", "broken")
     assert client.get("/api/runs/odd").status_code == 200

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tracemalloc
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -196,14 +197,15 @@ def unwritable(monkeypatch, tmp_path) -> None:
 def full(monkeypatch, tmp_path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    plain = module.tempfile.mkdtemp
+    plain = module.draft_folder
 
-    def with_no_room(**options):
-        folder = plain(**options)
-        (Path(folder) / "numbers").symlink_to("/dev/full")
-        return folder
+    @contextmanager
+    def with_no_room(path):
+        with plain(path) as folder:
+            (folder / "numbers").symlink_to("/dev/full")
+            yield folder
 
-    monkeypatch.setattr(module.tempfile, "mkdtemp", with_no_room)
+    monkeypatch.setattr(module, "draft_folder", with_no_room)
 
 
 @pytest.mark.parametrize("trouble", [unwritable, full])

@@ -20,6 +20,7 @@ from typing import Any, cast, get_type_hints
 from regard import __version__
 from regard.errors import UserError, nearest
 from regard.memory import keep_freed_memory
+from regard.signals import code_of, listening, words_of
 from regard.tasks import examples
 
 # What the parser says of a value, and how it is said here.
@@ -151,16 +152,21 @@ def main(args: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        code = dispatch(list(sys.argv[1:] if args is None else args))
+        with listening():
+            code = dispatch(list(sys.argv[1:] if args is None else args))
         # Else a closed pipe would be noticed only when the interpreter is already leaving.
         sys.stdout.flush()
         return code
     except UserError as mistake:
         print(f"regard: {mistake}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("regard: stopped by the keyboard", file=sys.stderr)
-        return 130  # 128 + SIGINT, as shells count
+    except KeyboardInterrupt as stop:
+        print(f"regard: {words_of(stop)}", file=sys.stderr)
+        return code_of(stop)
+    except SystemExit as leaving:
+        if not isinstance(leaving.__context__, BrokenPipeError):
+            raise
+        return 141  # rich leaves with 1 where it finds the pipe closed
     except BrokenPipeError:
         # The reader left (`regard doctor | head -1`); what is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

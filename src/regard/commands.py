@@ -44,7 +44,8 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
             raise UserError("--resume goes on with the run's own configuration; leave --recipe out")
         if path is None:
             raise UserError("--resume needs the run to go on with: --out runs/…")
-        default = RunFolder.open(Path(path)).config(kind)
+        accepted = "--accept-edits" in args
+        default = RunFolder.open(Path(path), accept_edits=accepted).config(kind)
     else:
         chosen = choose_recipe(name, value_of(args, "--recipe"), value_of(args, "--data"))
         default = chosen.config(kind)
@@ -62,6 +63,7 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
         tensorboard: bool = False,
         report: bool = True,
         test: bool = False,
+        accept_edits: bool = False,
     ) -> None:
         """Train.
 
@@ -80,6 +82,7 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
             report: write report.html at the end.
             test: measure on test too in the end, and say how far that is from what the recipe
                 promises; for a run by which nothing more is to be chosen.
+            accept_edits: go on with a run, or begin from one, although files of it were edited.
         """
         from regard.config import build, change, to_values
         from regard.tasks.run import go
@@ -90,7 +93,14 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
             config = change(config, {"train.epochs": epochs})
         if threads is not None:
             config = change(config, {"train.threads": threads})
-        session = Session(entry.load(), config, chosen, quiet=quiet, tensorboard=tensorboard)
+        session = Session(
+            entry.load(),
+            config,
+            chosen,
+            quiet=quiet,
+            tensorboard=tensorboard,
+            accept_edits=accept_edits,
+        )
         go(session, out=out, resume=resume, device=device, report=report, test=test)
 
     fields = unchecked(kind)
@@ -136,6 +146,7 @@ def evaluate(
     device: Device = "auto",
     record: Path | None = None,
     json: bool = False,
+    accept_edits: bool = False,
 ) -> None:
     """Measure runs.
 
@@ -151,6 +162,7 @@ def evaluate(
         device: where to run them.
         record: write the figures of all, with command, hardware and seeds, to this .json.
         json: print the figures as JSON, one object a line.
+        accept_edits: load runs although files of theirs were edited.
     """
     from regard.tasks.promise import promise_kept
     from regard.tasks.record import headline, recorded, spread
@@ -162,7 +174,7 @@ def evaluate(
         raise UserError("evaluate what? regard evaluate RUN…")
     if data is not None and record is not None:
         raise UserError("--record keeps figures on a run's own data; leave --data out")
-    found = [load(run, device=device) for run in runs]
+    found = [load(run, device=device, accept_edits=accept_edits) for run in runs]
     one_task(found)
     split = split or (found[0].held_out if data is None else "all")
     reading = {"text": text, "label": label, "pair": pair, "skip_bad": skip_bad or None}
@@ -208,6 +220,7 @@ def predict_for(args: Sequence[str]) -> Callable[..., int]:
         json: bool = False,
         check_cache: bool = False,
         explain_cache: bool = False,
+        accept_edits: bool = False,
     ) -> int:
         """Ask a run.
 
@@ -220,10 +233,11 @@ def predict_for(args: Sequence[str]) -> Callable[..., int]:
             json: print one JSON object a line.
             check_cache: prove on these texts that scores through the cache are those without.
             explain_cache: show what one more token computes anew.
+            accept_edits: load the run although files of it were edited.
         """
         from regard.tasks.run import load
 
-        found = load(run, device=device)
+        found = load(run, device=device, accept_edits=accept_edits)
         wanted = [(found.check_cache, check_cache), (found.explain_cache, explain_cache)]
         if check_cache or explain_cache:
             proofs = [proof for prove, said in wanted if said for proof in prove(*inputs)]
@@ -254,7 +268,7 @@ def asked(args: Sequence[str]) -> tuple[str, Any]:
     place = next((word for word in words if os.path.isfile(f"{word}/config.toml")), None)
     if place is None:
         return "", None
-    folder = RunFolder.open(Path(place))
+    folder = RunFolder.open(Path(place), accept_edits="--accept-edits" in args)
     task = folder.about().get("task")
     if task not in TASKS:
         return "", None  # which loading it tells
@@ -282,7 +296,13 @@ def show_proofs(proofs: Sequence[Any], json: bool) -> int:
     return int(not all(proof.holds for proof in proofs))
 
 
-def look(run: Path, *inputs: str, out: Path | None = None, device: Device = "auto") -> None:
+def look(
+    run: Path,
+    *inputs: str,
+    out: Path | None = None,
+    device: Device = "auto",
+    accept_edits: bool = False,
+) -> None:
     """See where a run looked.
 
     Args:
@@ -291,6 +311,7 @@ def look(run: Path, *inputs: str, out: Path | None = None, device: Device = "aut
             as test:3.
         out: .html with every layer and head to choose from, or .png, .svg, .pdf.
         device: where to run it.
+        accept_edits: load the run although files of it were edited.
     """
     from regard.tasks.run import load
 
@@ -298,7 +319,8 @@ def look(run: Path, *inputs: str, out: Path | None = None, device: Device = "aut
         raise UserError(f"look at what? regard look {run} FILE…, or a row such as test:0")
     path = out or Path("look.html")
     try:
-        print(f"written: {load(run, device=device).look(*inputs).write(path)}")
+        found = load(run, device=device, accept_edits=accept_edits)
+        print(f"written: {found.look(*inputs).write(path)}")
     except OSError as trouble:
         raise UserError(f"cannot write {path}: {trouble.strerror or trouble}") from None
 
@@ -312,6 +334,7 @@ def compare(
     test: bool = False,
     out: Path = Path("compare.png"),
     device: Device = "auto",
+    accept_edits: bool = False,
 ) -> None:
     """Put the curves of several runs on one figure, and say how much each has memorised.
 
@@ -324,6 +347,7 @@ def compare(
         test: also measure on test the runs that have not been yet.
         out: the figure, as .png, .svg or .pdf.
         device: where to run.
+        accept_edits: load runs although files of theirs were edited.
     """
     from regard.tasks.compare import draw_comparison, rows_of, table_of
     from regard.tasks.run import load, train
@@ -335,7 +359,7 @@ def compare(
         raise UserError(f"--epochs needs --task: regard compare --task {first_task()} --epochs …")
     if len(runs) + len(epochs) > MOST:
         raise UserError(f"{len(runs) + len(epochs)} runs: {MOST} can be told apart on a figure")
-    found = [load(run, device=device) for run in runs]
+    found = [load(run, device=device, accept_edits=accept_edits) for run in runs]
     for count in epochs if task else ():
         found.append(train(task or "", data=data, recipe=recipe, epochs=count, device=device))
     if not found:
@@ -353,7 +377,11 @@ def compare(
 
 
 def average(
-    *runs: Path, out: Path | None = None, device: Device = "auto", test: bool = False
+    *runs: Path,
+    out: Path | None = None,
+    device: Device = "auto",
+    test: bool = False,
+    accept_edits: bool = False,
 ) -> None:
     """Make one run of several: the mean of their weights.
 
@@ -365,11 +393,13 @@ def average(
         out: the folder of the new one; by default beside the first of them.
         device: where they are measured.
         test: also measure the new one on test.
+        accept_edits: load runs although files of theirs were edited.
     """
     from regard.tasks.averaged import average as made_of
     from regard.tasks.run import load
 
-    found = made_of([load(run, device=device) for run in runs], out)
+    loaded = [load(run, device=device, accept_edits=accept_edits) for run in runs]
+    found = made_of(loaded, out)
     print(found)
     run = found.run
     if test and run.held_out == "validation":

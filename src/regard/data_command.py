@@ -15,7 +15,7 @@ from regard.data.pairs import PAIRS, find_pairs, read_pairs
 from regard.data.store import Kept, kept
 from regard.data.tokens import tokens_folder
 from regard.errors import UserError
-from regard.folders import cache_folder, data_folders
+from regard.folders import cache_folder, cached, data_folders
 
 
 class Captioned(NamedTuple):
@@ -214,20 +214,19 @@ def features() -> list[Kept]:
     """What frozen encoders saw of images, which training keeps so as to look only once."""
     return [
         Kept(path, path.stat().st_size)
-        for path in sorted((cache_folder() / "features").glob("*"))
+        for path in cached(cache_folder() / "features")
         if path.is_file()
     ]
 
 
 def texts() -> list[Kept]:
     """Texts as numbers, what an interrupted run left of them, and what Python says of itself."""
-    folders = sorted(tokens_folder().glob("*"))
     found = [
         Kept(folder, sum(path.stat().st_size for path in folder.iterdir() if path.is_file()))
-        for folder in folders
-        if folder.is_dir() and not folder.is_symlink()
+        for folder in cached(tokens_folder())
+        if folder.is_dir()
     ]
-    files = sorted((cache_folder() / "texts").glob("*"))
+    files = cached(cache_folder() / "texts")
     return found + [Kept(path, path.stat().st_size) for path in files if path.is_file()]
 
 

@@ -1,8 +1,14 @@
 """Where regard looks for data and keeps what it may throw away, on every platform."""
 
 import os
+import re
 import sys
 from pathlib import Path
+
+from regard.drafts import DRAFT
+
+# Names of what is kept: a digest, a digest of a kind, or a draft that was left behind.
+ENTRY = re.compile(rf"[0-9a-f]{{32}}(\.npy)?|[a-z]+-[0-9a-f]+\.json|{DRAFT.pattern}")
 
 
 def cache_folder() -> Path:
@@ -15,6 +21,12 @@ def cache_folder() -> Path:
         local = os.environ.get("LOCALAPPDATA")
         return (Path(local) if local else Path.home() / "AppData" / "Local") / "regard" / "cache"
     return Path.home() / ".cache" / "regard"
+
+
+def cached(folder: Path) -> list[Path]:
+    """What regard put into a folder of its cache, and nothing that others put there."""
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [path for path in found if ENTRY.fullmatch(path.name) and not path.is_symlink()]
 
 
 def data_folders() -> tuple[Path, ...]:

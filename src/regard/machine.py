@@ -55,7 +55,8 @@ def commit() -> str | None:
         return None
 
     def git(*words: str) -> str:
-        asked = ("git", "-C", str(here), *words)
+        # The index is the user's: `status` alone would take its lock, to refresh it.
+        asked = ("git", "--no-optional-locks", "-C", str(here), *words)
         done = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True)
         return done.stdout.strip()
 

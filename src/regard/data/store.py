@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,8 +33,9 @@ from regard.data.images import (
     digest_of_files,
 )
 from regard.data.workers import Outcome, Target, decode_all
+from regard.drafts import draft_folder
 from regard.errors import UserError
-from regard.folders import cache_folder
+from regard.folders import cache_folder, cached
 from regard.progress import progress
 
 RULE = 2  # raised when the same files would give other pixels
@@ -207,8 +207,7 @@ class Entry:
 
     def write(self, images: FileImages, workers: int | None) -> None:
         """Decode into a folder beside, and give it its name when it is complete."""
-        beside = Path(tempfile.mkdtemp(prefix=".", dir=self.folder.parent))
-        try:
+        with draft_folder(self.folder) as beside:
             file = beside / "pixels.npy"
             size, channels = sized(images)
             shape = (len(images), channels, size, size)
@@ -228,8 +227,6 @@ class Entry:
             if self.read() is None:
                 shutil.rmtree(self.folder, ignore_errors=True)
                 os.replace(beside, self.folder)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
 
 
 def begin(file: Path, shape: tuple[int, ...]) -> int:
@@ -266,7 +263,6 @@ class Kept(NamedTuple):
 
 def kept() -> Iterator[Kept]:
     """Every entry of the store, and what an interrupted run left there."""
-    if store_folder().is_dir():
-        for folder in sorted(store_folder().iterdir()):
-            if folder.is_dir() and not folder.is_symlink():
-                yield Kept(folder, sum(f.stat().st_size for f in folder.iterdir() if f.is_file()))
+    for folder in cached(store_folder()):
+        if folder.is_dir():
+            yield Kept(folder, sum(f.stat().st_size for f in folder.iterdir() if f.is_file()))

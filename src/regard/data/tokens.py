@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from jaxtyping import UInt16, UInt32
 from regard.data.entries import number_kind
 from regard.data.text import Text
 from regard.data.vocabulary import Vocabulary
+from regard.drafts import draft_folder
 from regard.errors import UserError
 from regard.folders import cache_folder
 from regard.progress import progress
@@ -130,8 +130,7 @@ class Entry:
 
     def write(self, text: Text, vocabulary: Vocabulary) -> None:
         """Encode into a folder beside, and give it its name when it is complete."""
-        beside = Path(tempfile.mkdtemp(prefix=".", dir=self.folder.parent))
-        try:
+        with draft_folder(self.folder) as beside:
             count = unknown = 0
             with (beside / "numbers").open("wb") as out:
                 for numbers in encoded(text, vocabulary):
@@ -144,5 +143,3 @@ class Entry:
             if self.read(number_kind(len(vocabulary))) is None:
                 shutil.rmtree(self.folder, ignore_errors=True)
                 os.replace(beside, self.folder)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)

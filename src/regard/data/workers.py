@@ -8,7 +8,6 @@ JSON an image.
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +25,11 @@ from regard.progress import progress
 LITTLE = 2**25  # bytes of images that are decoded before a second process has started
 MOST = 8  # processes; disks are seldom faster
 
+# What stops the caller, sent to all of its group, is for the caller alone: it ends its workers, and
+# would else take one that a signal ended for one that a file did.
 START = (
+    "import signal; [signal.signal(getattr(signal, name), signal.SIG_IGN) "
+    "for name in ('SIGINT', 'SIGTERM', 'SIGHUP') if hasattr(signal, name)]; "
     "import json, sys; job = json.load(sys.stdin); sys.path[:] = job.pop('path'); "
     "from regard.data.workers import work; work(**job)"
 )
@@ -160,7 +163,7 @@ def started(part: Files, target: Target | None) -> Iterator["subprocess.Popen[st
             json.dump(job, process.stdin)
         yield process
     finally:
-        process.terminate()
+        process.kill()  # what it writes to is a draft, or the caller's own to throw away
         process.wait()
         process.stdout.close()
 
@@ -181,7 +184,6 @@ def listen(
 
 def work(files: Files, target: dict[str, Any] | None) -> None:
     """What a worker does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard stops the caller, which ends us
     try:
         for row, outcome in decode_here(files, Target(**target) if target else None):
             print(json.dumps({"row": row, **outcome._asdict()}), flush=True)

@@ -20,7 +20,6 @@ import hashlib
 import html
 import json
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -31,6 +30,8 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 from jaxtyping import Float, UInt8
 from PIL import Image
+
+from regard.drafts import clear_drafts, write_whole
 
 PAGE = files("regard.look") / "page"
 ICON = (
@@ -67,9 +68,8 @@ class Document(TypedDict):
 def write_document(path: Path, document: Document) -> None:
     """Write the document as one HTML file, whole or not at all."""
     text = render(document)
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(part, path)
+    clear_drafts(path.parent)
+    write_whole(path, text.encode())
 
 
 def render(document: Document) -> str:

@@ -35,30 +35,52 @@ def in_processes(
     """The rows that each job tells, as they come, `workers` jobs at a time.
 
     Jobs are flags for a module, by the names they are called by if they fail. One that fails does
-    not stop the others; what went wrong is raised when all are done.
+    not stop the others; what went wrong is raised when all are done. Whoever stops listening, as
+    at Ctrl-C or a signal, ends those that are under way and those that wait.
     """
     troubles: list[str] = []
+    running: set[subprocess.Popen[str]] = set()
     with progress(words, len(jobs)) as advance, ThreadPoolExecutor(workers) as pool:
-        waiting = [pool.submit(in_process, module, name, jobs[name], runs) for name in jobs]
-        for done in as_completed(waiting):
-            advance(1)
-            trouble = done.exception()
-            if trouble is None:
-                yield done.result()
-            else:
-                troubles.append(str(trouble))
+        waiting = [
+            pool.submit(in_process, module, name, jobs[name], runs, running) for name in jobs
+        ]
+        try:
+            for done in as_completed(waiting):
+                advance(1)
+                trouble = done.exception()
+                if trouble is None:
+                    yield done.result()
+                else:
+                    troubles.append(str(trouble))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in list(running):
+                process.terminate()
+            raise
     if troubles:
         raise RuntimeError("\n".join(troubles))
 
 
-def in_process(module: str, name: str, words: Sequence[str], runs: Path | None = None) -> list[Row]:
-    """One job in a process of its own; what goes wrong there is said here."""
+def in_process(
+    module: str,
+    name: str,
+    words: Sequence[str],
+    runs: Path | None,
+    running: set[subprocess.Popen[str]],
+) -> list[Row]:
+    """One job in a process of its own, listed while it runs; what goes wrong there is said here."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", module, *words, "--runs", str(runs or folder)]
-        ran = subprocess.run(command, capture_output=True, text=True)
-    lines = [line for line in ran.stdout.splitlines() if line.startswith(MARK)]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+            running.add(process)
+            try:
+                out, errors = process.communicate()
+            finally:
+                running.discard(process)
+    lines = [line for line in out.splitlines() if line.startswith(MARK)]
     if not lines:
-        raise RuntimeError(f"{name}: {ran.stderr.strip()[-2000:]}")
+        raise RuntimeError(f"{name}: {errors.strip()[-2000:]}")
     rows: list[Row] = json.loads(lines[0].removeprefix(MARK))
     return rows
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard.config import to_values
 from regard.look.curves import curves_figure
 from regard.look.document import Document, Section, render
+from regard.manifest import CONFIG, DATA, WEIGHTS
 from regard.runs import RunFolder, epochs_in
 from regard.tasks.session import parameters
 from regard.tasks.task import Judged
@@ -27,15 +28,20 @@ def write_curves(folder: RunFolder) -> None:
 
 
 def write_evaluation(folder: RunFolder, split: str, judged: Judged) -> None:
-    """Keep figures, and of which weights they are."""
-    weights = folder.digest_of_tensors("model.safetensors")
-    folder.write_facts(f"evaluation-{split}", {"weights": weights, "figures": judged.to_values()})
+    """Keep figures, and of which model they are."""
+    figures = judged.to_values()
+    folder.write_facts(f"evaluation-{split}", {"of": model_digests(folder), "figures": figures})
+
+
+def model_digests(folder: RunFolder) -> dict[str, str | None]:
+    """By what a model is known: weights, and how they are to be read."""
+    return {name: folder.manifest.digest(name) for name in (CONFIG, DATA, WEIGHTS)}
 
 
 def read_evaluation(folder: RunFolder, split: str) -> dict[str, Any] | None:
-    """The figures kept, unless the run has gone on to other weights since."""
+    """The figures kept, unless the run has gone on to another model since."""
     found = folder.read_facts(f"evaluation-{split}")
-    if not found or found.get("weights") != folder.digest_of_tensors("model.safetensors"):
+    if not found or found.get("of") != model_digests(folder):
         return None
     figures = found.get("figures")
     return figures if isinstance(figures, dict) else None

@@ -57,6 +57,7 @@ def train(
     quiet: bool = False,
     report: bool = True,
     test: bool = False,
+    accept_edits: bool = False,
     attention: Attention | None = None,
     **changes: Any,
 ) -> Run:
@@ -66,13 +67,15 @@ def train(
     `changes` are fields of the configuration: `model={"width": 96}`, `batch=64`, or with dotted
     names as `**{"train.optimiser.rate": 1e-3}`. With `test`, the run is measured on test in the
     end, beside what its recipe promises. An `attention` of your own has the arguments of `attend`;
-    the run does not keep your code, so it is loaded with `rg.load(run, attention=…)`.
+    the run does not keep your code, so it is loaded with `rg.load(run, attention=…)`. With
+    `accept_edits` it goes on with a run, or begins from one, of which files were edited.
     """
     entry = find(task)
     if resume:
         if out is None:
             raise UserError("resume needs the run to go on with: out='runs/…'")
-        config = RunFolder.open(Path(out)).config(entry.load_config())
+        opened = RunFolder.open(Path(out), accept_edits=accept_edits)
+        config = opened.config(entry.load_config())
         chosen = None
     else:
         name = None if data is None else str(data)
@@ -86,7 +89,14 @@ def train(
     if threads is not None:
         said["train.threads"] = threads
     options = {} if attention is None else {"attention": attention}
-    session = Session(entry.load(), change(config, said), chosen, quiet=quiet, options=options)
+    session = Session(
+        entry.load(),
+        change(config, said),
+        chosen,
+        quiet=quiet,
+        accept_edits=accept_edits,
+        options=options,
+    )
     place = None if out is None else Path(out)
     return go(
         session,
@@ -132,9 +142,17 @@ def go(
     return run
 
 
-def load(path: str | Path, *, device: str = "auto", **options: Any) -> Run:
-    """A run from its folder; `options` such as `attention=f` go to the model."""
-    return Run(RunFolder.open(Path(path)), choose_device(device), options)
+def load(
+    path: str | Path, *, device: str = "auto", accept_edits: bool = False, **options: Any
+) -> Run:
+    """A run from its folder; `options` such as `attention=f` go to the model.
+
+    A run of which a file was edited is refused, or loaded all the same with `accept_edits`, which
+    says on stderr what was.
+    """
+    folder = RunFolder.open(Path(path), accept_edits=accept_edits)
+    folder.expect_unedited()
+    return Run(folder, choose_device(device), options)
 
 
 class Run:

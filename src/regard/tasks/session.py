@@ -19,7 +19,7 @@ from regard import __version__
 from regard.config import to_values
 from regard.errors import UserError
 from regard.machine import device_name, machine
-from regard.runs import RunFolder
+from regard.runs import ACCEPTING, RunFolder
 from regard.tasks.recipe import Recipe
 from regard.tasks.several import few_names
 from regard.tasks.task import Task
@@ -53,6 +53,7 @@ class Session:
     recipe: Recipe | None = None
     quiet: bool = False
     tensorboard: bool = False
+    accept_edits: bool = False  # also of a run to go on with, or to begin from
     options: Mapping[str, Any] = field(default_factory=dict)  # of the model: code of the user's own
 
     def __post_init__(self) -> None:
@@ -66,12 +67,12 @@ class Session:
             self.departs = departures(self.config, self.recipe.config(self.task.config))
 
     def say(self, words: str) -> None:
-        """To the person, and to the run's own log."""
-        self.console.print(words, markup=False)
+        """To the run's own log, and to the person, who may be gone."""
         if self.folder is None:
             self.said.append(words)
         else:
             self.folder.add_log(words)
+        self.console.print(words, markup=False)
 
     def go(
         self, *, out: Path | None, resume: bool, device: str, root: Path = Path("runs")
@@ -80,10 +81,12 @@ class Session:
 
         What cannot be trained is found out before there is a folder, and leaves none behind.
         """
-        before = random.getstate(), torch.get_rng_state()
+        before, accepting = (random.getstate(), torch.get_rng_state()), ACCEPTING.get()
+        ACCEPTING.set(self.accept_edits)
         try:
             return self.sit(out, root, resume, device)
         finally:  # a run has random numbers of its own, and leaves the caller's as they were
+            ACCEPTING.set(accepting)
             random.setstate(before[0])
             torch.set_rng_state(before[1])
 
@@ -100,6 +103,8 @@ class Session:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         if self.tensorboard:
             writer_class()
+            if out is not None:
+                RunFolder(out).inside("tensorboard")
         if out is not None and not resume:
             RunFolder.expect_vacant(out)
         said = self.config
@@ -181,6 +186,7 @@ class Session:
         if out is None:
             raise UserError("--resume needs the run to go on with: --out runs/…")
         folder, config = RunFolder.open(out), self.config
+        edits = folder.edits()
         about = folder.about()
         if about.get("task") != self.task.name:
             other = about.get("task", "a task it does not name")
@@ -206,11 +212,15 @@ class Session:
         if facts is not None and facts.get("digest") != data.facts.digest:
             raise UserError(f"{config.data} has changed since {out} was begun; begin another run")
         with folder.locked():  # where another process writes, this one goes no further
+            if edits:
+                folder.manifest.adopt()
             self.note_facts(folder, data, where)
             if changed:
                 words = {name: word for name, word in about.items() if name != "format"}
                 folder.write_config(config, **words)
         self.folder, self.done = folder, (folder.latest_state() or (0,))[0]
+        for trouble in edits:
+            self.say(f"{trouble}; accepted, and from here on part of the run")
         for name, (now, before) in changed.items():
             self.say(f"from here on {name} is {now}, not {before}")
 
@@ -272,7 +282,7 @@ class Session:
                 memory=memory_of(device),
                 best=config.train.keep == "best",
             ) as shown,
-            board(self.folder.path / "tensorboard" if self.tensorboard else None) as noted,
+            board(self.folder.inside("tensorboard") if self.tensorboard else None) as noted,
         ):
             return train(
                 model,

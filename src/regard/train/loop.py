@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 import random
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +20,7 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.runs import RunFolder
+from regard.signals import Stopped, deferred
 from regard.train.capture import CapturedStep
 from regard.train.config import TrainConfig
 from regard.train.optimiser import Average, make_optimiser
@@ -86,17 +85,21 @@ def train(
     """Train to the end of the last epoch, writing metrics, states and the best weights.
 
     Ctrl-C ends the step under way, saves, and raises KeyboardInterrupt; a second one does not wait.
+    In the `regard` process SIGTERM and a closed terminal do the same, and only once.
     """
     with run.locked(), repeatable(config.deterministic):
         trainer = Trainer(model, batches, objective, measure, config, run, report)
-        with trainer.deferring_interrupts():
+        with deferred(trainer.interrupt):
             if resume:
                 trainer.load()
             if run.latest_state() is None:  # so that there always is one to go on from
                 trainer.save()
             if config.compile == "on" and model._compiled_call_impl is None:
                 model.compile()  # in place: the names of the weights stay
-            return trainer.go()
+            at = trainer.go()
+        if trainer.interrupted:  # when all was done but this
+            raise Stopped(trainer.interrupted)
+        return at
 
 
 @contextmanager
@@ -175,7 +178,8 @@ class Trainer:
         self.unread: list[Unread] = []
         self.progress = Progress()
         self.steps = steps_of(config, len(batches))
-        self.saved, self.saving, self.interrupted = time.monotonic(), 0.0, False
+        self.saved, self.saving = time.monotonic(), 0.0
+        self.interrupted = 0  # the number of the signal that is to end the run
         random.seed(config.seed)
         torch.manual_seed(config.seed)
 
@@ -186,7 +190,7 @@ class Trainer:
             self.one_epoch()
             self.finish_epoch()
             if self.interrupted:  # while it was measured
-                raise KeyboardInterrupt
+                raise Stopped(self.interrupted)
         if at.measured < at.epoch:  # it goes on to an earlier end than was planned
             self.measure_epoch()
             self.save()
@@ -218,7 +222,7 @@ class Trainer:
                 self.expect_numbers()
                 self.save()
             if self.interrupted:
-                raise KeyboardInterrupt
+                raise Stopped(self.interrupted)
 
     def one_step(self, group: list[Any]) -> None:
         """Move by a few batches."""
@@ -275,11 +279,11 @@ class Trainer:
             or at.best is None
             or (deciding, -loss) > (at.best, -at.best_loss)
         )
-        if deciding is not None and deciding == deciding and better:  # NaN is never the best
+        best = deciding is not None and deciding == deciding and better  # NaN is never the best
+        if best:
             at.best, at.best_loss, at.best_epoch = deciding, loss, at.epoch - 1
-            self.run.write_tensors("model.safetensors", weights)
-        self.model.load_state_dict(own)
-        at.seconds += time.perf_counter() - began
+        now = time.perf_counter()
+        at.seconds, began = at.seconds + now - began, now
         line = {
             "epoch": at.epoch,
             "step": at.step,
@@ -290,7 +294,9 @@ class Trainer:
             "best": at.best_epoch == at.epoch - 1,  # so far; the last such has the weights kept
             **at.figures,
         }
-        self.run.add_metrics(line)
+        self.run.add_metrics(line, weights if best else None)
+        self.model.load_state_dict(own)
+        at.seconds += time.perf_counter() - began
         at.lines, at.measured = at.lines + 1, at.epoch
         at.loss, at.items = 0.0, 0
 
@@ -319,23 +325,9 @@ class Trainer:
             "Try a lower learning rate or a longer warm-up"
         )
 
-    @contextmanager
-    def deferring_interrupts(self) -> Iterator[None]:
-        """A step that is half done cannot be resumed: note the first Ctrl-C, and end the step."""
-
-        def note(number: int, frame: object) -> None:
-            if self.interrupted:
-                raise KeyboardInterrupt
-            self.interrupted = True
-
-        if threading.current_thread() is not threading.main_thread():
-            yield  # only the main thread is interrupted
-            return
-        before = signal.signal(signal.SIGINT, note)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+    def interrupt(self, number: int) -> None:
+        """A step that is half done cannot be resumed: note what is to end it, and end the step."""
+        self.interrupted = number
 
     # State
 

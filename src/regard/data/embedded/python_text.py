@@ -15,7 +15,6 @@ import platform
 import re
 import sys
 import sysconfig
-import tempfile
 import tokenize
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from typing import NamedTuple
 from regard.data.corpus import CORPORA, Corpus
 from regard.data.images import SPLITS
 from regard.data.text import Text
+from regard.drafts import clear_drafts, write_whole
 from regard.errors import UserError
 from regard.folders import cache_folder
 from regard.progress import progress
@@ -191,12 +191,7 @@ def write_parts(file: Path, parts: dict[str, str]) -> None:
     """Keep the parts, if there is a place to: they can be gathered again."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        number, beside = tempfile.mkstemp(prefix=".", dir=file.parent)
-        try:
-            with os.fdopen(number, "w", encoding="utf-8") as out:
-                json.dump(parts, out)
-            os.replace(beside, file)
-        finally:
-            Path(beside).unlink(missing_ok=True)
+        clear_drafts(file.parent)
+        write_whole(file, json.dumps(parts).encode())
     except OSError:
         pass

@@ -11,7 +11,6 @@ import hashlib
 import math
 import os
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +23,7 @@ from jaxtyping import Bool, Float, Float16, Int64
 from torch import Tensor
 
 from regard.data.images import Images
+from regard.drafts import clear_drafts, drafts_of
 from regard.folders import cache_folder
 from regard.model.efficientnet import DIGEST, LAST, EfficientNet, load_pretrained, normalise
 from regard.progress import progress
@@ -125,16 +125,12 @@ def kept(images: Images, device: torch.device, mirrored: bool, depth: int) -> Fe
         # Found out now: a mapped file that outgrows its disk ends the process without a word.
         if 2 * int(np.prod(shape)) > 0.9 * shutil.disk_usage(folder).free:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        number, draft = tempfile.mkstemp(dir=folder, suffix=".draft")
-        os.close(number)
-        try:
+        clear_drafts(folder)
+        with drafts_of(path) as (draft,):
             out = np.lib.format.open_memmap(draft, mode="w+", dtype=np.float16, shape=shape)
             compute(images, device, mirrored, depth, out)
             out.flush()
             del out
-            os.replace(draft, path)
-        finally:
-            Path(draft).unlink(missing_ok=True)
         found = read(path, shape)
         if found is not None:
             return found

@@ -65,6 +65,7 @@ def encoder_of(config: CaptionConfig) -> ViTConfig:
         raise UserError(
             f"{trouble}; --encoder takes {OWN}, {IMAGENET}, or the folder of a run"
         ) from None
+    folder.expect_unedited()
     found = model_of(folder)
     if not isinstance(found, ViTConfig):
         raise UserError(f"{config.encoder} is a run of {folder.about()['task']}, which has no ViT")
@@ -126,9 +127,9 @@ def begin_with(model: Captioner, run: Path) -> None:
         folder = RunFolder.open(run)
         if model_of(folder) != model.config.encoder:
             return
+        weights = folder.read_tensors(WEIGHTS)
     except UserError:
         return
-    weights = folder.read_tensors(WEIGHTS)
     kept = {name: weight for name, weight in weights.items() if not name.startswith("head.")}
     try:
         put_weights(come_trained(model.encoder), kept)

@@ -59,6 +59,7 @@ def settled(config: SentimentConfig) -> SentimentConfig:
         raise UserError(
             f"{trouble}; --start takes {SCRATCH}, {MINILM}, or the folder of a run"
         ) from None
+    folder.expect_unedited()
     sizes = sizes_of(folder)
     found = folder.read_tensors(WEIGHTS)  # or a sentence: not there yet, or damaged
     if config.model.pooler and f"{PREFIX}pooler.weight" not in found:
