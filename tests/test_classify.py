@@ -98,7 +98,7 @@ def test_a_loaded_run_is_the_one_that_was_trained(run):
     ):
         assert torch.equal(ours, theirs), name
     assert "2 epochs" in repr(again)
-    assert "<svg" in again._repr_html_()
+    assert '<img alt="curves" src="data:image/svg+xml;base64,' in again._repr_html_()
 
 
 def test_the_best_epoch_is_the_one_that_is_kept(run):

@@ -393,6 +393,16 @@ def memory_gone(patch: pytest.MonkeyPatch) -> None:
     typed("train classify --batch 512 --epochs 1")
 
 
+def with_a_word(patch: pytest.MonkeyPatch) -> None:
+    path = Path(RUN) / "metrics.jsonl"
+    kept = path.read_text(encoding="utf-8")
+    path.write_text('{"epoch": 1, "loss": "low"}\n', encoding="utf-8")
+    try:
+        typed(f"compare {RUN}")
+    finally:
+        path.write_text(kept, encoding="utf-8")
+
+
 def interrupted(patch: pytest.MonkeyPatch) -> None:
     def stop(*args: Any, **options: Any) -> Any:
         raise KeyboardInterrupt
@@ -462,6 +472,9 @@ PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
     "--device cuda": (no_card, False),
     "does not fit": (too_large, False),
     "memory ran out": (memory_gone, False),
+    "model.width = 1000000": (lambda _: typed("train classify --model.width 1000000"), True),
+    "model.layers = 100000": (lambda _: typed("train classify --model.layers 100000"), True),
+    "is damaged": (with_a_word, False),
     "became nan": (lambda _: typed("train classify --train.optimiser.rate 1e20"), True),
     "stopped;": (interrupted, True),
     "was begun with": (lambda _: typed(f"{GO_ON} --model.width 32"), False),

@@ -94,6 +94,11 @@ def test_a_text_is_learnt_foretold_and_gone_on_with(text, tmp_path):
     assert next(iter(values)) == "likelihood"
     assert values["likelihood"]["value"] == pytest.approx(math.exp(-values["loss"]["value"]))
     assert LANGUAGE.revive(json.loads(json.dumps(values))) == judged
+    of_before = {name: value for name, value in values.items() if name != "word_perplexity"}
+    of_before["word_perplexity"] = of_before.pop("word_perplexity_with_eos")  # as it was called
+    then = LANGUAGE.revive(of_before).figures
+    assert then.word_perplexity is None
+    assert then.word_perplexity_with_eos == judged.figures.word_perplexity_with_eos
     (answer,) = run.predict("the cat")
     assert answer.prompt == "the cat" and len(answer.text) == 25  # to the end of the window
     assert str(answer).startswith("the cat")

@@ -65,12 +65,14 @@ def test_more_context_is_given_to_all_but_the_first_window():
 def test_what_knows_nothing_needs_the_bits_of_its_tokens():
     tokens = np.random.default_rng(0).integers(0, W, 500)
     losses = token_losses(lambda words: torch.zeros(*words.shape, W), tokens, 16)
-    found = foretelling(losses, size=499, words=100)
+    found = foretelling(losses, size=499, words=100, lines=25)
     assert found.loss.value == pytest.approx(math.log(W), abs=1e-6)
     assert found.perplexity.value == pytest.approx(W, rel=1e-6)
     assert found.bits_per_byte.value == pytest.approx(math.log2(W), rel=1e-6)
     assert found.word_perplexity.value == pytest.approx(W**4.99, rel=1e-5)
+    assert found.word_perplexity_with_eos.value == pytest.approx(W**3.992, rel=1e-5)
     assert found.tokens == 499 and "perplexity per word" in summary(found)
+    assert foretelling(losses, size=499, words=100).word_perplexity_with_eos is None
     assert Foretelling.from_values(found.to_values()) == found
 
 

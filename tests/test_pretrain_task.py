@@ -138,8 +138,14 @@ def test_a_text_is_learnt_and_judged(run):
         assert right / figures.count == pytest.approx(figures.accuracy.value)
     values = judged.to_values()
     assert next(iter(values)) == "accuracy"
-    assert values["accuracy"] == pytest.approx(
-        np.mean([values[name]["value"] for name in QUESTIONS])
+    assert judged.accuracy.low < judged.accuracy.value < judged.accuracy.high
+    assert judged.accuracy.high - judged.accuracy.low < max(
+        each.accuracy.high - each.accuracy.low for each in judged.figures.values()
+    )
+    assert (
+        values["accuracy"]["value"]
+        == judged.accuracy.value
+        == pytest.approx(np.mean([values[name]["value"] for name in QUESTIONS]))
     )
     again = PRETRAIN.revive(json.loads(json.dumps(values)))
     assert again.to_values() == values and again.figures == judged.figures
@@ -159,7 +165,7 @@ def test_figures_on_the_way_are_those_in_the_end(run):
     line = max(run.metrics, key=lambda line: line["validation.accuracy"])
     judged = run.evaluate("validation")
     assert next(key for key in line if key.startswith("validation.")) == "validation.accuracy"
-    assert line["validation.accuracy"] == pytest.approx(judged.accuracy)
+    assert line["validation.accuracy"] == pytest.approx(judged.accuracy.value)
     assert math.exp(line["validation.loss"]) == pytest.approx(judged.perplexity, rel=1e-4)
     for name in QUESTIONS:
         figures = judged.figures[name]

@@ -106,7 +106,11 @@ def of_a_task(task: str, figures: dict[str, Any], **more: Any) -> dict[str, Any]
         ("classify", trained, ["accuracy"]),
         ("caption", captioned, ["CIDEr-D"]),
         ("translate", translated, ["BLEU"]),
-        ("language", foretold, ["loss", "bits_per_byte", "word_perplexity"]),
+        (
+            "language",
+            foretold,
+            ["loss", "bits_per_byte", "word_perplexity", "word_perplexity_with_eos"],
+        ),
         ("sentiment", understood, ["accuracy"]),
         ("pretrain", pretrained, ["masked", "next", "inverted", "inference"]),
     ],

@@ -414,7 +414,7 @@ GPU = {
     "bool": (7, {"mask": MAY_READ}),
     "blocks": (128, parsed("causal & blocks(32)")),
     "tail": (7, TAIL),
-    "merged": (2048, parsed("causal & strided(64)")),
+    "merged": (512, parsed("causal & strided(64)")),
 }
 
 
@@ -422,7 +422,7 @@ def assert_alike(found: list[Tensor], right: list[Tensor], share: float) -> None
     """To within a share of the greatest number of each."""
     for ours, theirs in zip(found, right, strict=True):
         most = float(theirs.detach().abs().max())
-        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=share * (most + 1e-3))
+        torch.testing.assert_close(ours.double(), theirs.double(), rtol=0, atol=share * (most + 1e-3))
 
 
 def on_a_gpu(shape: tuple[int, ...], kind: torch.dtype) -> tuple[list[Tensor], list[Tensor]]:
@@ -440,12 +440,17 @@ def test_a_gpus_kernels_have_gradients_of_gradients(name, kind):
     qkv, exact = on_a_gpu((1, 2, n, 64), kind)
     if name == "tail":
         qkv[0], exact[0] = (x.detach()[..., 4:, :].requires_grad_() for x in (qkv[0], exact[0]))
-    if name == "merged":
-        assert explain(*qkv, **options).startswith("SDPA part by part")
+
+
+    def read(*qkv: Tensor) -> Tensor:
+        if name != "merged":
+            return attend_fused(*qkv, **options)
+        # Asked for by name: a GPU takes parts only where there are many thousands of tokens.
+        parts = arrange(options["mask"], range(n), range(n))
+        return merged(Call.check(*qkv, **options), parts)
+
     try:
-        found = seconds(
-            lambda *qkv: attend_fused(*qkv, **options), qkv, also_of_pull=True, kind=kind
-        )
+        found = seconds(read, qkv, also_of_pull=True, kind=kind)
     except RuntimeError as error:  # a kernel that keeps nothing to begin from: words, no numbers
         assert name == "tail" and "not implemented" in str(error)
         return

@@ -148,7 +148,8 @@ def untrained(table: Path, **changes) -> tuple[Trained, object]:
 def test_texts_are_learnt_and_judged(run):
     judged = run.evaluate("validation")
     values = judged.to_values()
-    assert next(iter(values)) == "accuracy" and judged.assessment.accuracy.value > 0.9
+    assert next(iter(values)) == "accuracy" and judged.accuracy.value > 0.9
+    assert values["accuracy"] == judged.accuracy._asdict() == judged.assessment.accuracy._asdict()
     assert judged.baseline.value > 0.9 and values["tf-idf"]["value"] == judged.baseline.value
     again = SENTIMENT.revive(json.loads(json.dumps(values)))
     assert again.to_values() == values

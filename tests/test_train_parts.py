@@ -10,7 +10,9 @@ from torch import nn
 
 from regard.attention import learned, relative_bias
 from regard.model import Bert, BertConfig, TokenEmbed, ViT, ViTConfig
+from regard.tasks.compare import Row, table_of
 from regard.train.config import OptimiserConfig, ScheduleConfig
+from regard.train.display import written
 from regard.train.optimiser import Average, come_trained, make_optimiser, parameter_groups
 from regard.train.pack import pack, unpack
 from regard.train.schedule import rate
@@ -215,3 +217,36 @@ def test_an_average_forgets_its_start_and_follows_the_model():
     assert torch.equal(twin.weights["weight"], average.weights["weight"])
     with pytest.raises(ValueError, match="keep=1"):
         Average(model, keep=1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("validation.likelihood", 0.0031234, "0.00312"),
+        ("validation.likelihood", 0.0000123, "1.23e-05"),
+        ("validation.likelihood", 0.03557, "0.0356"),
+        ("validation.likelihood", 0.2666, "0.267"),
+        ("train.CIDEr-D", 0.0512, "0.0512"),
+        ("validation.loss", 0.000417, "0.000417"),
+        ("validation.loss", 12.3456, "12.346"),
+        ("validation.accuracy", 0.93456, "93.5%"),
+        ("validation.accuracy", 0.05312, "5.31%"),
+        ("validation.true", 0.00104, "0.104%"),
+        ("validation.accuracy", 0.0, "0.0%"),
+        ("validation.accuracy", 1.0, "100.0%"),
+        ("validation.loss", math.nan, "nan"),
+        ("validation.accuracy", math.nan, "nan%"),
+    ],
+)
+def test_a_figure_has_three_digits_that_count(name, value, words):
+    assert written(name, value) == words
+
+
+def test_small_figures_are_told_apart_in_a_comparison():
+    rows = [Row(name, 3, 0.0039, best, 0.0008, best, None, 9.0) for name, best in NEAR.items()]
+    _, *lines = table_of(rows).splitlines()
+    assert [line.split()[3] for line in lines] == ["0.310%", "0.314%"]
+    assert "93.4%" in table_of([Row("run", 3, 0.96, 0.934, 0.026, 0.934, None, 9.0)])
+
+
+NEAR = {"one": 0.0031, "other": 0.003142}

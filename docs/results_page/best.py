@@ -80,11 +80,12 @@ def translation(facts: Facts) -> str:
 
 
 def language(facts: Facts) -> str:
-    name, words, digits = "loss", "loss", 3
-    if facts["data"] == "wikitext-2":
-        name, words, digits = "word_perplexity", "perplexity per word", 1
-    bits = mean_of(facts, "bits_per_byte")
-    return f"{words} {spread(seen(facts, name), digits, 1)}, bits per byte {bits:.2f}"
+    bits = f"bits per byte {mean_of(facts, 'bits_per_byte'):.2f}"
+    if facts["data"] != "wikitext-2":
+        return f"loss {spread(seen(facts, 'loss'), 3, 1)}, {bits}"
+    published = mean_of(facts, "word_perplexity_with_eos")
+    own = spread(seen(facts, "word_perplexity"), 1, 1)
+    return f"perplexity per word {own}, with line ends as words {published:.1f}, {bits}"
 
 
 def answers(facts: Facts) -> str:

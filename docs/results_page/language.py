@@ -30,6 +30,7 @@ def column(facts: Facts, mark: str) -> dict[str, str]:
         "loss, nats a token": spread(seen(facts, "loss"), 3, 1),
         "bits per byte": spread(seen(facts, "bits_per_byte"), 3, 1),
         "perplexity per word": spread(seen(facts, "word_perplexity"), 1, 1),
+        "… line ends counted": spread(seen(facts, "word_perplexity_with_eos"), 1, 1),
         **basics(facts),
     }
 
@@ -52,5 +53,7 @@ FORETOLD = (
     "By `regard train language --recipe RECIPE --test`. Tiny Shakespeare has no test: its figure "
     "is on validation, which training prints without `--test`. Intervals are over blocks of the "
     "text. Windows slide by half their length, which gives a lower loss than windows side by side. "
-    "WikiText-2 is cut into byte pairs, so no unknown words flatter its perplexity per word."
+    "WikiText-2 is cut into byte pairs, so no unknown words flatter its perplexity per word. A "
+    "word is what stands between spaces; figures that are published on WikiText count the end of "
+    "each line as one too, and compare with the row below."
 )

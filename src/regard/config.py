@@ -22,6 +22,7 @@ from regard.errors import UserError
 
 T = TypeVar("T")
 _UNIONS = (typing.Union, types.UnionType)
+LARGEST = 2**63 - 1  # of whole numbers: torch and numpy have no larger ones
 
 
 def build(kind: type[T], values: Mapping[str, Any], *, source: str = "", under: str = "") -> T:
@@ -52,6 +53,8 @@ def build(kind: type[T], values: Mapping[str, Any], *, source: str = "", under: 
 
 def coerce(kind: Any, value: Any, *, source: str = "", key: str = "") -> Any:
     """A value as the annotated type; text is read the way a flag would be."""
+    if _is_too_large(value):
+        raise UserError(_said(source, _too_large(key)))
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if is_dataclass(kind):
         if isinstance(value, kind):  # type: ignore[arg-type]
@@ -95,6 +98,8 @@ def coerce(kind: Any, value: Any, *, source: str = "", key: str = "") -> Any:
         )
     elif kind in _PLAIN:
         read = _PLAIN[kind](value)
+        if _is_too_large(read):  # of text that is a number
+            raise UserError(_said(source, _too_large(key)))
         if read is not None:
             return read
     elif kind is Any or (isinstance(kind, type) and isinstance(value, kind)):
@@ -150,7 +155,9 @@ def parse_toml(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is not UTF-8 text: byte {trouble.start} is no letter") from None
     except OSError as trouble:
         raise UserError(f"cannot read {path}: {trouble.strerror}") from None
-    except tomllib.TOMLDecodeError as trouble:
+    except RecursionError:
+        raise UserError(f"{path} is not read: its values are nested too deeply") from None
+    except ValueError as trouble:  # a TOMLDecodeError, or a number of thousands of digits
         raise UserError(f"{path} is not TOML: {trouble}") from None
 
 
@@ -167,6 +174,8 @@ def check_kinds(config: Any) -> None:
     hints = typing.get_type_hints(type(config))
     for field in fields(config):
         hint, value = hints[field.name], getattr(config, field.name)
+        if _is_too_large(value):
+            raise ValueError(_too_large(field.name))
         kinds = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
         literals = [kind for kind in kinds if typing.get_origin(kind) is Literal]
         if kinds != (hint,) and any(value in typing.get_args(kind) for kind in literals):
@@ -218,6 +227,17 @@ def _literal(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_literal, value))}]"
     raise TypeError(f"{value!r} cannot be written as TOML")
+
+
+def _is_too_large(value: Any) -> bool:
+    """Whether a whole number, or one of several, is larger than any that can be reckoned with."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_too_large, value))
+    return isinstance(value, int) and not -LARGEST <= value <= LARGEST
+
+
+def _too_large(name: str) -> str:
+    return f"{name} is too large: a whole number is at most {LARGEST:,}"
 
 
 def _whole(value: Any) -> int | None:

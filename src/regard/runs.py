@@ -47,6 +47,7 @@ from regard.manifest import (
     digest_of,
     whole_lines,
 )
+from regard.metric_lines import read_line
 from regard.states import is_state, place_for, states_in
 from regard.tensor_files import as_safetensors, read_safetensors
 
@@ -188,15 +189,10 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """Every line that is whole."""
         self._trouble(METRICS)
-        lines = []
-        for text in self._lines().decode("utf-8", "replace").splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(line, dict):
-                lines.append(line)
-        return lines
+        path = self.path / METRICS
+        texts = self._lines().decode("utf-8", "replace").splitlines()
+        read = (read_line(text, f"{path}, line {at}") for at, text in enumerate(texts, start=1))
+        return [line for line in read if line is not None]
 
     def _lines(self) -> bytes:
         try:
@@ -229,6 +225,8 @@ class RunFolder:
             values = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
+        except RecursionError:
+            raise UserError(f"{path} is damaged: it is nested too deeply") from None
         except (OSError, ValueError) as trouble:
             raise UserError(f"{path} is damaged and cannot be read: {trouble}") from None
         if not isinstance(values, dict):

@@ -37,6 +37,22 @@ def read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     return tensors, metadata
 
 
+def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
+    """The sizes of the tensors in a safetensors file, or a sentence about what is wrong with it."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise UserError(
+            f"{path.parent} has no {path.name}: it may not have reached its first epoch"
+        )
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = list(file.keys())
+            return {name: tuple(file.get_slice(name).get_shape()) for name in names}
+    except (SafetensorError, OSError, ValueError) as trouble:
+        raise UserError(f"{path} is damaged and cannot be read: {trouble}") from None
+
+
 def checksum(tensors: Mapping[str, Tensor]) -> str:
     import torch
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+MOST_OPERATIONS = 100  # drawn and computed one after another
+
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentConfig:
@@ -35,6 +37,8 @@ class AugmentConfig:
         for name in ("crop", "operations", "mixup", "cutmix"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}={getattr(self, name)}: it must be finite and at least 0")
+        if self.operations > MOST_OPERATIONS:
+            raise ValueError(f"operations={self.operations}: at most {MOST_OPERATIONS} on an image")
         for name in ("strength", "erase", "mixed", "fill"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)}: it must lie in 0 … 1")

@@ -13,11 +13,14 @@ the same interval.
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from regard.config import check_kinds
+
+T = TypeVar("T")
 ROUNDS = 2000
 LEVEL = 0.95
 DRAWN_AT_ONCE = 1 << 20  # rows held at a time, 8 MB, unless a single resample has more
@@ -32,6 +35,28 @@ class Interval(NamedTuple):
     value: float
     low: float
     high: float
+
+
+def interval_from(values: Any) -> Interval:
+    """An interval from what its `_asdict` gave: three finite numbers."""
+    found = Interval(**values)
+    if not all(type(each) in (int, float) and math.isfinite(each) for each in found):
+        raise ValueError(f"{values!r:.200} has something else than three numbers")
+    return found
+
+
+def rows_from(values: Any) -> Float[np.ndarray, "n"]:
+    """One finite number an item, from the list that was kept of them."""
+    found = np.array(values, np.float64)
+    if found.ndim != 1 or not len(found) or not np.isfinite(found).all():
+        raise ValueError(f"{values!r:.200} is no list of numbers, one an item")
+    return found
+
+
+def checked(found: T) -> T:
+    """A dataclass that was read from a file, with each field of the kind it is declared as."""
+    check_kinds(found)
+    return found
 
 
 def bootstrap(

@@ -23,7 +23,16 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from regard.evaluate.bleu import bleu_counts, bleu_each, bleu_of
-from regard.evaluate.bootstrap import ROUNDS, Interval, Statistic, bootstrap_of, mean_of
+from regard.evaluate.bootstrap import (
+    ROUNDS,
+    Interval,
+    Statistic,
+    bootstrap_of,
+    checked,
+    interval_from,
+    mean_of,
+    rows_from,
+)
 from regard.evaluate.cider import cider
 from regard.evaluate.meteor import meteor_counts, meteor_each, meteor_of
 from regard.evaluate.ngram import Words, ngrams
@@ -69,17 +78,17 @@ class Scores:
         """What `to_values` was made of."""
         try:
             first, second = values["distinct"]
-            return cls(
-                figures={name: Interval(**values["figures"][name]) for name in METRICS},
-                per_image={
-                    name: np.array(values["per_image"][name], np.float64) for name in METRICS
-                },
-                distinct=(float(first), float(second)),
-                different=values["different"],
-                copied=values["copied"],
-                empty=values["empty"],
-                length=values["length"],
-                vocabulary=values["vocabulary"],
+            return checked(
+                cls(
+                    figures={name: interval_from(values["figures"][name]) for name in METRICS},
+                    per_image={name: rows_from(values["per_image"][name]) for name in METRICS},
+                    distinct=(float(first), float(second)),
+                    different=values["different"],
+                    copied=values["copied"],
+                    empty=values["empty"],
+                    length=values["length"],
+                    vocabulary=values["vocabulary"],
+                )
             )
         except (KeyError, TypeError, ValueError) as trouble:
             raise ValueError(f"these are not the values of scores: {trouble}") from None

@@ -10,6 +10,7 @@ Intervals are the 95% of `regard.evaluate.bootstrap`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
@@ -23,7 +24,9 @@ from regard.evaluate.bootstrap import (
     Statistic,
     bootstrap,
     bootstrap_of,
+    checked,
     in_parts,
+    interval_from,
     mean_of,
     middle,
     resampled,
@@ -155,24 +158,29 @@ class Assessment:
         """What `to_values` was made of."""
         try:
             calibration, k = values["calibration"], len(values["per_class"])
-            return cls(
-                accuracy=Interval(**values["accuracy"]),
+            found = cls(
+                accuracy=interval_from(values["accuracy"]),
                 top5=_interval(values["top5"]),
                 balanced_accuracy=values["balanced_accuracy"],
-                loss=Interval(**values["loss"]),
-                brier=Interval(**values["brier"]),
-                calibration=Calibration(
-                    bins=tuple(Bin(**part) for part in calibration["bins"]),
-                    error=Interval(**calibration["error"]),
-                    chance=calibration["chance"],
+                loss=interval_from(values["loss"]),
+                brier=interval_from(values["brier"]),
+                calibration=checked(
+                    Calibration(
+                        bins=tuple(checked(Bin(**part)) for part in calibration["bins"]),
+                        error=interval_from(calibration["error"]),
+                        chance=calibration["chance"],
+                    )
                 ),
                 per_class=tuple(
-                    ClassFigures(**{**part, "accuracy": _interval(part["accuracy"])})
+                    checked(ClassFigures(**{**part, "accuracy": _interval(part["accuracy"])}))
                     for part in values["per_class"]
                 ),
                 confusion=np.array(values["confusion"], np.int64).reshape(k, k),
             )
-        except (KeyError, TypeError, ValueError) as trouble:
+            if not math.isfinite(found.balanced_accuracy):
+                raise ValueError(f"balanced_accuracy is {found.balanced_accuracy}")
+            return found
+        except (KeyError, TypeError, ValueError, OverflowError) as trouble:
             raise ValueError(f"these are not the values of an assessment: {trouble}") from None
 
 
@@ -362,7 +370,7 @@ def _plain(value: Any) -> Any:
 
 
 def _interval(values: Mapping[str, float] | None) -> Interval | None:
-    return None if values is None else Interval(**values)
+    return None if values is None else interval_from(values)
 
 
 def _percent(interval: Interval, more: str = "") -> tuple[str, str]:

@@ -33,7 +33,14 @@ from jaxtyping import Bool, Float, Float64, Int
 from regard.data.embedded.scene_drawing import boxes
 from regard.data.embedded.scene_grammar import mentioned
 from regard.data.embedded.scenes import Scene
-from regard.evaluate.bootstrap import ROUNDS, Interval, Statistic, bootstrap_of, unseen
+from regard.evaluate.bootstrap import (
+    ROUNDS,
+    Interval,
+    Statistic,
+    bootstrap_of,
+    interval_from,
+    unseen,
+)
 
 Box: TypeAlias = tuple[float, float, float, float]  # left, top, right, bottom; shares of the image
 Target: TypeAlias = tuple[int, Box]  # a word's place in its caption, and the box of what it names
@@ -435,7 +442,7 @@ def _check_box(box: Box) -> None:
 
 
 def _aim(values: Mapping[str, Mapping[str, float]]) -> Aim:
-    return Aim(Interval(**values["pointing"]), Interval(**values["mass"]))
+    return Aim(interval_from(values["pointing"]), interval_from(values["mass"]))
 
 
 def _percent(interval: Interval) -> tuple[str, str]:

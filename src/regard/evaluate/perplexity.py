@@ -14,7 +14,9 @@ a higher loss, because the first tokens of each are foretold from little.
 Perplexity depends on what a token is, so it compares only models that cut texts alike. Bits per
 byte and perplexity per word, the loss of the whole text over its bytes or its words, compare any
 two that can spell the text: one that knows no capitals, or has one token for all that is unknown,
-has less to foretell.
+has less to foretell. A word is what stands between spaces. Figures that are published on WikiText
+count the end of each line as a word besides, their `<eos>`, and are lower for it: that is the other
+figure.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.evaluate.bootstrap import ROUNDS, Interval, bootstrap_of
+from regard.evaluate.bootstrap import ROUNDS, Interval, bootstrap_of, checked, interval_from
 
 LARGEST = 700.0  # e to this is about the largest number
+WITH_LINES = "… line ends counted"  # as words: what is published on WikiText
 Scorer = Callable[[Int[Tensor, "b n"]], Float[Tensor, "b n words"]]
 
 
@@ -97,6 +100,9 @@ class Foretelling:
     perplexity: Interval
     bits_per_byte: Interval
     word_perplexity: Interval | None = None
+    """Of what stands between spaces."""
+    word_perplexity_with_eos: Interval | None = None
+    """The same with the end of each line as a word besides, as figures on WikiText have it."""
 
     def to_values(self) -> dict[str, Any]:
         """The same as dictionaries and numbers, for JSON."""
@@ -107,13 +113,13 @@ class Foretelling:
     def from_values(cls, values: Mapping[str, Any]) -> Foretelling:
         """What `to_values` was made of."""
         try:
-            figures = {name: Interval(**values[name]) for name in FIGURES if name in values}
-            return cls(tokens=int(values["tokens"]), **figures)
-        except (KeyError, TypeError) as trouble:
+            figures = {name: interval_from(values[name]) for name in FIGURES if name in values}
+            return checked(cls(tokens=values["tokens"], **figures))
+        except (KeyError, TypeError, ValueError) as trouble:
             raise ValueError(f"these are not the figures of a text: {trouble}") from None
 
 
-FIGURES = ("loss", "perplexity", "bits_per_byte", "word_perplexity")
+FIGURES = ("loss", "perplexity", "bits_per_byte", "word_perplexity", "word_perplexity_with_eos")
 
 
 def foretelling(
@@ -121,10 +127,11 @@ def foretelling(
     *,
     size: int,
     words: int | None = None,
+    lines: int | None = None,
     block: int = 256,
     rounds: int = ROUNDS,
 ) -> Foretelling:
-    """The figures of a text of `size` bytes, and of `words` words where these are told.
+    """The figures of a text of `size` bytes, and of its words and ends of lines if told how many.
 
     Intervals are over the choice of blocks of so many tokens: neighbours are no independent draws.
     """
@@ -145,15 +152,20 @@ def foretelling(
         return Interval(*map(change, loss))
 
     n = len(losses)
+
+    def per(count: int | None) -> Interval | None:
+        # A text with hardly a space has words that no number is small enough for.
+        if not count or loss.high * n / count >= LARGEST:
+            return None
+        return of(lambda x: math.exp(x * n / count))
+
     return Foretelling(
         tokens=n,
         loss=loss,
         perplexity=of(math.exp),
         bits_per_byte=of(lambda x: x * n / math.log(2) / size),
-        # A text with hardly a space has words that no number is small enough for.
-        word_perplexity=of(lambda x: math.exp(x * n / words))
-        if words and loss.high * n / words < LARGEST
-        else None,
+        word_perplexity=per(words),
+        word_perplexity_with_eos=None if words is None or lines is None else per(words + lines),
     )
 
 
@@ -161,8 +173,11 @@ def summary(found: Foretelling) -> str:
     """A few lines for a terminal."""
     rows = [("loss", found.loss), ("perplexity", found.perplexity)]
     rows += [("bits per byte", found.bits_per_byte)]
-    if found.word_perplexity is not None:
-        rows += [("perplexity per word", found.word_perplexity)]
+    named = {
+        "perplexity per word": found.word_perplexity,
+        WITH_LINES: found.word_perplexity_with_eos,
+    }
+    rows += [(name, figure) for name, figure in named.items() if figure is not None]
     wide = max(len(name) for name, _ in rows)
     lines = [f"{name:<{wide}}  {x.value:.4g}  ({x.low:.4g} to {x.high:.4g})" for name, x in rows]
     return "\n".join([*lines, f"{found.tokens:,} tokens; 95% intervals over blocks of the text."])

@@ -26,9 +26,19 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Int64, Num
 
+from regard.data.entries import all_of
 from regard.errors import UserError
 from regard.evaluate.bleu import BleuCounts, bleu_counts, sums_over
-from regard.evaluate.bootstrap import ROUNDS, Interval, Statistic, bootstrap, bootstrap_of
+from regard.evaluate.bootstrap import (
+    ROUNDS,
+    Interval,
+    Statistic,
+    bootstrap,
+    bootstrap_of,
+    checked,
+    interval_from,
+    rows_from,
+)
 from regard.evaluate.chrf import chrf_counts, chrf_each, chrf_of
 
 METRICS = ("BLEU", "BLEU-lower", "chrF", "exact")
@@ -63,16 +73,20 @@ class Scores:
     def from_values(cls, values: Mapping[str, Any]) -> Scores:
         """What `to_values` was made of."""
         try:
-            return cls(
-                figures={name: Interval(**values["figures"][name]) for name in METRICS},
-                per_pair={
-                    name: np.array(values["per_pair"][name], np.float64)
-                    for name in ("chrF", "exact")
-                },
-                signatures=dict(values["signatures"]),
+            rows = {name: rows_from(values["per_pair"][name]) for name in ("chrF", "exact")}
+            found = cls(
+                figures={name: interval_from(values["figures"][name]) for name in METRICS},
+                per_pair=rows,
+                signatures={name: values["signatures"][name] for name in METRICS[:-1]},
                 length=values["length"],
                 empty=values["empty"],
             )
+            if len(rows["chrF"]) != len(rows["exact"]):
+                raise ValueError(
+                    f"{len(rows['chrF'])} and {len(rows['exact'])} pairs are not as many"
+                )
+            all_of(str, found.signatures.values())
+            return checked(found)
         except (KeyError, TypeError, ValueError) as trouble:
             raise ValueError(f"these are not the values of scores: {trouble}") from None
 

@@ -19,6 +19,7 @@ from regard.model.block import last_norm, stack
 from regard.model.config import BertConfig
 from regard.model.parts import NORMS, TokenEmbed, initialise
 from regard.model.places import place_before, place_inside
+from regard.model.sizes import expect_room
 from regard.model.text_mask import text_mask
 
 
@@ -27,6 +28,7 @@ class Bert(nn.Module):
 
     def __init__(self, config: BertConfig, *, attention: Attention | None = None) -> None:
         super().__init__()
+        expect_room(config)
         self.config = config
         self.embed = TokenEmbed(config.words, config.width)
         self.segment = nn.Embedding(config.segments, config.width)

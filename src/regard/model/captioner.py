@@ -16,6 +16,7 @@ from regard.attention import Positions
 from regard.attention.heads import Attention
 from regard.model.config import CaptionerConfig
 from regard.model.decoder import Decoder
+from regard.model.sizes import expect_room
 from regard.model.vit import ViT
 from regard.model.writing import Writing
 
@@ -40,6 +41,7 @@ class Captioner(Decoder):
                 "an encoder is passed in and the configuration has another; "
                 "say the width of the features with context_width=, and it builds none"
             )
+        expect_room(config)
         if config.context_width is None:
             encoder = ViT(config.encoder, attention=attention)
             encoder.head = nn.Identity()  # nobody asks for classes, so nothing would train it

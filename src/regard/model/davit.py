@@ -19,6 +19,7 @@ from regard.attention.masks import windows
 from regard.model.davit_config import DaViTConfig
 from regard.model.norm import LayerNorm
 from regard.model.parts import FeedForward, StochasticDepth, check_images, initialise
+from regard.model.sizes import expect_room
 
 Grid = tuple[int, int]
 
@@ -28,6 +29,7 @@ class DaViT(nn.Module):
 
     def __init__(self, config: DaViTConfig, *, attention: Attention = attend_fused) -> None:
         super().__init__()
+        expect_room(config)
         self.config = config
         self.stem = Stem(config.channels, config.widths[0], config.patch, eps=config.eps)
         self.dropout = nn.Dropout(config.dropout)

@@ -1,11 +1,13 @@
 """What a DaViT is made of, as a frozen dataclass. No torch here: `--help` reads these fields."""
 
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any, Literal
 
 from regard.config import check_kinds
 
 PER_STAGE = ("widths", "depths", "heads")
+MOST_TRIED = 1 << 20  # divisors that are looked for, so that a width of 10¹² is refused at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,5 +101,6 @@ class DaViTConfig:
 
 
 def divisors(width: int) -> list[int]:
-    """The numbers of heads that a width splits into."""
-    return [number for number in range(1, width + 1) if width % number == 0]
+    """The numbers of heads that a width splits into, as far as anybody would want so many."""
+    low = [number for number in range(1, min(isqrt(width), MOST_TRIED) + 1) if width % number == 0]
+    return sorted({*low, *(width // number for number in low)})

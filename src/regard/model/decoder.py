@@ -25,6 +25,7 @@ from regard.model.lean import Prepared, can_be_lean, lean_step, prepare
 from regard.model.memory import Growing, Memory
 from regard.model.parts import TokenEmbed, initialise
 from regard.model.places import place_before, place_inside
+from regard.model.sizes import expect_room
 from regard.model.text_mask import text_mask
 from regard.model.writing import Writing
 
@@ -40,6 +41,7 @@ class Decoder(nn.Module):
         attention: Attention | None = None,
     ) -> None:
         super().__init__()
+        expect_room(config)
         self.context_width = context_width
         self.mask = _mask(config)
         self.embed = TokenEmbed(config.words, config.width, scaled=config.scaled)

@@ -14,6 +14,7 @@ from regard.attention.heads import Attention, check_fits
 from regard.model.block import Block, last_norm, stack
 from regard.model.config import ViTConfig
 from regard.model.parts import ConvStem, PatchEmbed, check_images, initialise, make_head
+from regard.model.sizes import expect_room
 
 
 class ViT(nn.Module):
@@ -25,6 +26,7 @@ class ViT(nn.Module):
 
     def __init__(self, config: ViTConfig, *, attention: Attention | None = None) -> None:
         super().__init__()
+        expect_room(config)
         self.config = config
         self.patches = _stem(config)
         self.class_token = (

@@ -25,7 +25,7 @@ from regard.runs import RunFolder
 from regard.studio.alive import this_process
 from regard.studio.leases import Lease, Record
 
-STOP = signal.SIGINT  # by which a training is told to save and stop
+STOP = signal.SIGTERM  # by which a training is told to save and stop
 LOOK = 0.5  # seconds between two looks at the lease
 AGAIN = 600.0  # seconds after which a process that was told to stop and did not is told again
 GONE = "the studio that started this training is gone: it saves and stops"

@@ -38,7 +38,9 @@ from regard.studio.forms import is_own, joined
 from regard.studio.leases import Lease, Record, leases_in
 from regard.studio.places import Places
 from regard.tasks import find
+from regard.tasks.bounds import expect_room
 from regard.tasks.recipe import Recipe, recipes
+from regard.train.device import choose_device
 
 log = logging.getLogger("regard.studio")
 PROGRAM = (sys.executable, "-P", "-m", "regard.studio.leased")
@@ -315,6 +317,7 @@ def check_size(task: str, config: Any) -> None:
     for name, value in joined(config).items():
         if isinstance(value, int) and abs(value) > LARGEST:
             raise UserError(f"{name} = {str(value)[:20]}…: whole numbers go up to {LARGEST:,}")
+    expect_room(find(task).load(), config, choose_device())
 
 
 def recipe_of(task: str, name: str) -> Recipe:

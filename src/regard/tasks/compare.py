@@ -11,6 +11,7 @@ from regard.errors import UserError
 from regard.look.curves import curves_figure, gap
 from regard.runs import epochs_in
 from regard.tasks.report import marks
+from regard.train.display import percent_places
 
 if TYPE_CHECKING:
     from regard.tasks.run import Run
@@ -59,14 +60,16 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
 
 
 def table_of(rows: Sequence[Row]) -> str:
-    """The rows as text, figures in percent."""
+    """The rows as text, figures in percent, with the decimals that the least of them needs."""
+    least = min((row.best for row in rows if row.best), key=abs, default=1.0)
+    places = percent_places(least)
     head = ("run", "epochs", "train", "validation", "gap", "best", "test", "seconds")
     body = [
         (
             row.name,
             str(row.epochs),
             *(
-                "-" if share is None else f"{share:.1%}"
+                "-" if share is None else f"{share:.{places}%}"
                 for share in (row.train, row.validation, row.gap, row.best, row.test)
             ),
             f"{row.seconds:.0f}",
@@ -88,7 +91,8 @@ def draw_comparison(runs: Sequence[Run], path: Path) -> None:
     named = {}
     for name, run in zip(unique([run.folder.path for run in runs]), runs, strict=True):
         apart = gap(run.metrics)
-        named[f"{name} (gap {apart.difference:+.1%})"] = run
+        places = percent_places(apart.held_out)
+        named[f"{name} (gap {apart.difference:+.{places}%})"] = run
     curves_figure(
         {name: run.metrics for name, run in named.items()},
         path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from regard.config import check_kinds
 from regard.data.images import ArrayImages, Channels, Images, Pixels
 
+LARGEST_SIDE = 16_384  # pixels; what is larger is no picture that a model sees
 SHARE = 4  # data are kept on a GPU when they take at most one part in so many of what is free
 
 
@@ -29,6 +32,18 @@ class ImageFacts:
     deviation: tuple[float, ...]
     images: tuple[int, int, int]  # in train, validation and test
     skipped: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_kinds(self)
+        if not 1 <= self.size <= LARGEST_SIDE:
+            raise ValueError(f"size={self.size}: an image has 1 to {LARGEST_SIDE:,} pixels a side")
+        for name in ("mean", "deviation"):
+            values = getattr(self, name)
+            fits = all(isinstance(x, int | float) and math.isfinite(x) for x in values)
+            if len(values) != self.channels or not fits:
+                raise ValueError(f"{name}={values}: a number for each of channels={self.channels}")
+        if not all(x > 0 for x in self.deviation):
+            raise ValueError(f"deviation={self.deviation}: pixels are divided by it, so above 0")
 
     @property
     def parts(self) -> tuple[int, int, int]:

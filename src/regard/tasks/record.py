@@ -78,7 +78,7 @@ def recorded(runs: Sequence[Run], judged: Sequence[Judged], split: str) -> dict[
 def course(run: Run) -> list[list[float]]:
     """After each epoch, seconds since the first batch and the deciding figure."""
     return [
-        [line["seconds"], round(line[name], 4)]
+        [line["seconds"], float(f"{line[name]:.4g}")]
         for line in run.metrics
         for name in [key for key in line if "." in key][:1]
     ]

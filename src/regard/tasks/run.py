@@ -24,8 +24,10 @@ from regard.attention.heads import Attention
 from regard.config import build, change, to_values
 from regard.data.labelled_sets import LABELLED
 from regard.errors import UserError
+from regard.look.document import data_uri
 from regard.runs import RunFolder, epochs_in
 from regard.tasks import TASKS, find
+from regard.tasks.bounds import expect_facts, expect_match
 from regard.tasks.promise import promise_kept
 from regard.tasks.recipe import choose_recipe
 from regard.tasks.report import (
@@ -36,6 +38,7 @@ from regard.tasks.report import (
 )
 from regard.tasks.session import Session, not_given
 from regard.tasks.task import Judged, Looked, Prove, Show, Task, Trained
+from regard.tensor_files import shapes_in
 from regard.train.device import choose_device
 from regard.train.loop import put_weights
 from regard.train.threads import Threads, keeping_threads
@@ -174,7 +177,10 @@ class Run:
         values = self.folder.read_facts("data")
         if values is None:
             raise UserError(f"{self.folder.path} has no data.json: its training never began")
-        return build(self.task.facts, values, source=str(self.folder.path / "data.json"))
+        source = str(self.folder.path / "data.json")
+        facts = build(self.task.facts, values, source=source)
+        expect_facts(self.config, facts, source)
+        return facts
 
     @cached_property
     def model(self) -> nn.Module:
@@ -184,13 +190,14 @@ class Run:
                 f"{self.folder.path} was trained with code of your own, which a run does not keep: "
                 f"rg.load({str(self.folder.path)!r}, {missing}=…)"
             )
+        path = self.folder.path / "model.safetensors"
+        expect_match(self.config, shapes_in(path), str(path))
         try:
             with torch.random.fork_rng(devices=[]):  # first weights are drawn, to be written over
                 model = self.task.build(self.config, self.facts, **self.options)
         except ValueError as trouble:
             raise UserError(f"{self.folder.path / 'config.toml'}: {trouble}") from None
         weights = self.folder.read_tensors("model.safetensors")
-        path = self.folder.path / "model.safetensors"
         try:
             put_weights(model, weights)
         except ValueError as trouble:
@@ -324,7 +331,7 @@ class Run:
         values = read_evaluation(self.folder, split)
         try:
             return None if values is None else self.task.revive(values)
-        except ValueError as trouble:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as trouble:
             path = self.folder.path / f"evaluation-{split}.json"
             raise UserError(f"{path} is damaged: {trouble}") from None
 
@@ -345,13 +352,15 @@ class Run:
         if lines:
             name = next((key for key in lines[-1] if key.startswith("validation.")), None)
             if name:
-                best = f", best {name} {max(line.get(name, 0.0) for line in lines):.4f}"
+                best = f", best {name} {max(line.get(name, 0.0) for line in lines):.4g}"
         return f"<{self.task.name} run {self.folder.path}: {epochs_in(lines)} epochs{best}>"
 
     def _repr_html_(self) -> str:
         curves = self.folder.path / "curves.svg"
-        picture = curves.read_text(encoding="utf-8") if curves.is_file() else ""
-        return f"<p>{html.escape(repr(self))}</p>{picture[picture.find('<svg') :]}"
+        picture = ""
+        if curves.is_file():  # as an image, in which no script runs: a run may come from anywhere
+            picture = f'<img alt="curves" src="{data_uri("image/svg+xml", curves.read_bytes())}">'
+        return f"<p>{html.escape(repr(self))}</p>{picture}"
 
 
 class Look:

@@ -20,6 +20,7 @@ from regard.config import to_values
 from regard.errors import UserError
 from regard.machine import device_name, machine
 from regard.runs import ACCEPTING, RunFolder
+from regard.tasks.bounds import expect_room
 from regard.tasks.recipe import Recipe
 from regard.tasks.several import few_names
 from regard.tasks.task import Task
@@ -108,8 +109,10 @@ class Session:
         if out is not None and not resume:
             RunFolder.expect_vacant(out)
         said = self.config
+        expect_room(self.task, said, where)
         data = self.task.read(said)
         self.config = self.task.settle(said, data)
+        expect_room(self.task, self.config, where, data)
         if resume:
             self.resumed(out, data, where, said)
         else:

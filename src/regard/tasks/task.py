@@ -135,6 +135,8 @@ class Task(Generic[C, D, F]):
 
     start: Callable[[C, C], Start | None] | None = None
     """`(said, settled)`: what weights from elsewhere decide, if a configuration begins with any."""
+    held: Callable[[C, D | None], int] | None = None
+    """Numbers that a step holds to go backward, at the least; without data, of one item."""
     asking: str = ""
     """The part of the configuration that decides how answers are made: `predict` may change it."""
     stream: Callable[[Trained[C, F], Sequence[Any], Show], list[Any]] | None = None

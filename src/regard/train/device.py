@@ -9,6 +9,7 @@ from functools import cache
 import torch
 
 from regard.errors import UserError
+from regard.memory import machine_memory
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -42,6 +43,13 @@ def memory_of(device: torch.device) -> Callable[[], int | None]:
     if device.type == "cuda":
         return lambda: torch.cuda.max_memory_reserved(device)
     return resident_memory
+
+
+def memory_size(device: torch.device) -> int | None:
+    """Bytes of memory that there are on a device, where that is told."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory
+    return machine_memory()  # which a Mac's GPU shares
 
 
 def resident_memory() -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,7 +65,7 @@ def display(
         if now - shown < REFRESH and at.step < steps:
             return
         shown = now
-        loss = f"loss {at.loss / at.items:.3f}" if at.items else ""
+        loss = f"loss {written('loss', at.loss / at.items)}" if at.items else ""
         figures = [f"{quantity(name)} {written(name, x)}" for name, x in few(at.figures)[:1]]
         parts = [loss, *figures, f"{pace.items_a_second:,.0f} {unit}/s"]
         parts += [f"{duration(pace.left(at, steps))} left"]
@@ -89,7 +90,18 @@ def few(figures: dict[str, float]) -> list[tuple[str, float]]:
 
 
 def written(name: str, x: float) -> str:
-    return f"{x:.1%}" if name.endswith(("accuracy", ".true")) else f"{x:.3f}"
+    """A figure with three digits that count, so that what is small is seen to move."""
+    if name.endswith(("accuracy", ".true")):
+        return f"{x:.{percent_places(x)}%}"
+    return f"{x:.3f}" if not 0 < abs(x) < 0.0995 else f"{x:#.3g}"
+
+
+def percent_places(share: float) -> int:
+    """Decimals that show three digits of a share in per cent; one where it is 0 or no number."""
+    size = abs(100 * share)
+    if not 0 < size < 9.995:
+        return 1
+    return min(6, 2 - math.floor(math.log10(size)))
 
 
 class Pace:

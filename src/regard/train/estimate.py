@@ -108,11 +108,12 @@ def timed(model: nn.Module, batches: Batches, objective: Objective, config: Trai
     trial = Trainer(copy.deepcopy(model), batches, objective, lambda _: {}, config, nowhere)
     trial.model.train()
     source = chain.from_iterable(batches.epoch(number, 0) for number in count())
+    together = min(config.accumulate, len(batches))  # a step ends with its epoch
     if shapes_of(batches) > 1:  # the same ones again, or none would come often enough to be played
-        source = chain.from_iterable(repeat(list(islice(source, config.accumulate))))
+        source = chain.from_iterable(repeat(list(islice(source, together))))
 
     def step() -> None:
-        group = list(islice(source, config.accumulate))
+        group = list(islice(source, together))
         with suppress(UserError):  # a loss that is no number is the run's to report
             trial.one_step(group)
             trial.read_losses()

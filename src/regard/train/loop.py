@@ -366,7 +366,7 @@ class Trainer:
         path, tensors, text = found
         try:
             tree = unpack(tensors, text)
-        except (ValueError, KeyError) as trouble:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as trouble:
             raise UserError(f"{path} is damaged and cannot be read: {trouble}") from None
         try:
             put_weights(self.model, tree["model"])

@@ -9,6 +9,7 @@ from regard.model.config import CaptionerConfig
 from regard.train.config import TrainConfig
 
 OWN, IMAGENET = "vit", "imagenet"
+MOST_BEAMS = 1_000  # each is a draft with keys and values of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,8 @@ class WritingConfig:
         check_kinds(self)
         if self.beams < 1:
             raise ValueError(f"beams={self.beams}: at least 1")
+        if self.beams > MOST_BEAMS:
+            raise ValueError(f"beams={self.beams}: at most {MOST_BEAMS:,}")
         if self.no_repeat < 0:
             raise ValueError(f"no_repeat={self.no_repeat}: it cannot be negative")
 

@@ -11,9 +11,17 @@ import torch
 from jaxtyping import Float64
 
 from regard.data.embedded.scenes import scene
+from regard.data.entries import all_of
 from regard.evaluate import captions as scoring
 from regard.evaluate import grounding as pointing
-from regard.evaluate.bootstrap import Interval, bootstrap_of, mean_of, unseen
+from regard.evaluate.bootstrap import (
+    Interval,
+    bootstrap_of,
+    checked,
+    interval_from,
+    mean_of,
+    unseen,
+)
 from regard.evaluate.captions import Scores
 from regard.evaluate.grounding import Grounding, Head, Looks, choose_head, ground, scene_targets
 from regard.evaluate.ptb import words as ptb_words
@@ -58,13 +66,16 @@ class Judgement:
         """What `to_values` was made of."""
         try:
             looked = values["grounding"]
-            return cls(
-                tuple(values["captions"]),
+            found = cls(
+                all_of(str, values["captions"]),
                 Scores.from_values(values["scores"]),
-                Interval(**values[TRUE]) if TRUE in values else None,
+                interval_from(values[TRUE]) if TRUE in values else None,
                 None if looked is None else Grounding.from_values(looked),
             )
-        except (KeyError, TypeError) as trouble:
+            if len(found.captions) != found.scores.count:
+                raise ValueError(f"{len(found.captions)} captions and {found.scores.count} scores")
+            return checked(found)
+        except (KeyError, TypeError, ValueError) as trouble:
             raise ValueError(f"these are not the values of a judgement: {trouble}") from None
 
 

@@ -16,6 +16,7 @@ from regard.data.embedded.scenes import scene
 from regard.evaluate.cider import cider
 from regard.evaluate.ptb import words as ptb_words
 from regard.model.captioner import Captioner
+from regard.model.sizes import numbers_held
 from regard.tasks.caption.config import CaptionConfig, WritingConfig
 from regard.tasks.caption.data import (
     CaptionBatch,
@@ -107,6 +108,15 @@ def sample(data: CaptionData) -> dict[str, CaptionSplit]:
 def measured(data: CaptionData) -> int:
     """About how many items measuring is worth: each word of a caption is a pass of its own."""
     return 12 * sum(map(len, sample(data).values()))
+
+
+def held(config: CaptionConfig, data: CaptionData | None) -> int:
+    """Numbers that a step holds at the least: patches in the encoder, two words of each caption."""
+    model, count = config.model, 1 if data is None else len(data.captions.train)
+    images = min(config.batch, count)
+    rows, columns = model.encoder.grid
+    seen = 0 if model.context_width is not None else images * rows * columns
+    return numbers_held(model.encoder, seen) + numbers_held(model, 2 * images * config.texts)
 
 
 def judge_of(

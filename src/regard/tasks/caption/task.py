@@ -29,7 +29,7 @@ from regard.tasks.caption.data import (
     read_other,
 )
 from regard.tasks.caption.judging import Judgement, judge, summary
-from regard.tasks.caption.learning import measure, measured, objective
+from regard.tasks.caption.learning import held, measure, measured, objective
 from regard.tasks.caption.patches import falls
 from regard.tasks.caption.views import look, views
 from regard.tasks.task import Start, Task
@@ -151,6 +151,7 @@ CAPTION: Task[CaptionConfig, CaptionData, Facts] = Task(
     objective=objective,
     measure=measure,
     measured=measured,
+    held=held,
     judge=judge,
     summary=summary,
     revive=Judgement.from_values,

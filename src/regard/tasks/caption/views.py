@@ -37,6 +37,11 @@ def views(
     trained: CaptionWriter, data: CaptionData, split: str, judged: Judgement
 ) -> list[Section]:
     """The sections of a report that only a captioner has."""
+    if (count := len(part_of(data, split))) != judged.scores.count:
+        raise UserError(
+            f"{split} has {count:,} images by now, and figures of it are of "
+            f"{judged.scores.count:,}: evaluate it again"
+        )
     sections: list[Section] = [
         {
             "view": "figures",

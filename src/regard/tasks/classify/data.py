@@ -17,6 +17,8 @@ from regard.data.catalogue import read_images
 from regard.data.images import SPLITS, ArrayImages, Channels, ImageSet, Split
 from regard.data.store import at_size
 from regard.errors import UserError
+from regard.memory import machine_memory
+from regard.model.sizes import in_bytes
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.pixels import ImageFacts, batch_seeds, resident, statistics
 
@@ -106,7 +108,21 @@ def few(names: Sequence[str]) -> str:
 def sized(config: ClassifyConfig, found: ImageSet) -> tuple[ImageSet, Channels]:
     """Images at the size that the model wants, and how many channels they have then."""
     channels = 1 if config.chosen.channels == 1 else own_channels(found)
+    expect_memory(config, found, channels)
     return at_one_size(found, config.chosen.image, channels, config.skip_bad), channels
+
+
+def expect_memory(config: ClassifyConfig, found: ImageSet, channels: Channels) -> None:
+    """Refuse images at a size at which memory does not hold them; files are kept on the disk."""
+    there = [found[name].images for name in SPLITS]
+    count = sum(len(images) for images in there if isinstance(images, ArrayImages))
+    size, room = config.chosen.image, machine_memory()
+    needed = count * channels * size * size
+    if room is not None and needed > room:
+        raise UserError(
+            f"{config.table}.image = {size} makes {in_bytes(needed)} of {count:,} images; this "
+            f"machine has {in_bytes(room)}: take less"
+        )
 
 
 def at_one_size(found: ImageSet, size: int, channels: Channels, skip_bad: bool) -> ImageSet:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from regard.data.augment import Augment, ImageBatch, Mixed
 from regard.data.images import Split
+from regard.model.sizes import numbers_held
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.data import ClassifyData, Facts
 from regard.tasks.pixels import placed
@@ -77,6 +78,14 @@ def training_sample(data: ClassifyData) -> Split:
 
 def measured(data: ClassifyData) -> int:
     return len(data.images.validation) + len(training_sample(data))
+
+
+def held(config: ClassifyConfig, data: ClassifyData | None) -> int:
+    """Numbers that a step holds at the least: of each image, its patches in every block."""
+    model = config.chosen
+    count = 1 if data is None else len(data.images.train)
+    patches = (model.image // model.patch) ** 2
+    return numbers_held(model, patches * min(config.batch, count))
 
 
 Scores = Float32[np.ndarray, "n classes"]

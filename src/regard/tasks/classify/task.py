@@ -14,7 +14,7 @@ from regard.model.vit import ViT
 from regard.tasks.classify.answers import opened, predict
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.data import ClassifyData, Facts, ImageBatches, read, read_other
-from regard.tasks.classify.learning import measure, measured, objective
+from regard.tasks.classify.learning import held, measure, measured, objective
 from regard.tasks.classify.patches import falls, reads
 from regard.tasks.classify.views import judge, look, views
 from regard.tasks.task import Task
@@ -68,6 +68,7 @@ CLASSIFY: Task[ClassifyConfig, ClassifyData, Facts] = Task(
     objective=objective,
     measure=measure,
     measured=measured,
+    held=held,
     judge=judge,
     summary=lambda judged, split: f"{split}\n{summary(judged)}",
     revive=Assessment.from_values,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from regard.data.text import Text
 from regard.data.tokens import count_unknown
 from regard.evaluate import perplexity
-from regard.evaluate.bootstrap import Interval
+from regard.evaluate.bootstrap import Interval, checked
 from regard.evaluate.perplexity import Foretelling, foretelling
 from regard.progress import progress
 from regard.tasks.language.config import LanguageConfig
@@ -17,6 +17,7 @@ from regard.tasks.language.data import Facts, LanguageData, part_of
 from regard.tasks.language.learning import LIKELIHOOD, losses_of
 from regard.tasks.task import Trained
 
+WITH_EOS = "word_perplexity_with_eos"
 Speaker = Trained[LanguageConfig, Facts]
 
 
@@ -49,10 +50,16 @@ class Judgement:
     def from_values(cls, values: Mapping[str, Any]) -> Judgement:
         """What `to_values` was made of."""
         try:
-            told = Foretelling.from_values(values)
-            return cls(told, values["length"], values["stride"], values["unknown"])
-        except (KeyError, TypeError) as trouble:
+            told = Foretelling.from_values(values if WITH_EOS in values else renamed(values))
+            return checked(cls(told, values["length"], values["stride"], values["unknown"]))
+        except (KeyError, TypeError, ValueError) as trouble:
             raise ValueError(f"these are not the values of a judgement: {trouble}") from None
+
+
+def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures of earlier versions, which counted the ends of lines as words and said so nowhere."""
+    names = {"word_perplexity": WITH_EOS}
+    return {names.get(name, name): value for name, value in values.items()}
 
 
 def judge(trained: Speaker, data: LanguageData, split: str) -> Judgement:
@@ -64,15 +71,16 @@ def judge(trained: Speaker, data: LanguageData, split: str) -> Judgement:
         losses = losses_of(
             trained.model, tokens, length, trained.device, stride=stride, advance=advance
         )
-    size, words = sum(text.size for text in texts), sum(map(words_in, texts))
-    figures = foretelling(losses, size=size, words=words, block=length)
+    size, (words, lines) = sum(text.size for text in texts), words_and_lines(texts)
+    figures = foretelling(losses, size=size, words=words, lines=lines, block=length)
     unknown = count_unknown(tokens, trained.facts.words) / len(tokens)
     return Judgement(figures, length, stride, unknown)
 
 
-def words_in(text: Text) -> int:
-    """Words between spaces, and the ends of lines, as word-level perplexity counts them."""
-    return sum(len(block.split()) + block.count("\n") for block in text)
+def words_and_lines(texts: Sequence[Text]) -> tuple[int, int]:
+    """Words between spaces, and ends of lines."""
+    counts = [(len(block.split()), block.count("\n")) for text in texts for block in text]
+    return sum(words for words, _ in counts), sum(lines for _, lines in counts)
 
 
 def summary(judged: Judgement, split: str) -> str:

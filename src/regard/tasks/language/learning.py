@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from regard.evaluate.perplexity import token_losses
 from regard.model.gpt import GPT
+from regard.model.sizes import numbers_held
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.data import Facts, LanguageData, Windows
 from regard.train.loop import Measure
@@ -58,6 +59,13 @@ def measure(config: LanguageConfig, data: LanguageData, device: torch.device) ->
 def measured(data: LanguageData) -> int:
     """How many tokens that looks at."""
     return 2 * min(MEASURED, len(data.tokens["validation"]))
+
+
+def held(config: LanguageConfig, data: LanguageData | None) -> int:
+    """Numbers that a step holds at the least: of each window, its tokens in every block."""
+    length = config.model.length
+    windows = 1 if data is None else max(1, len(data.tokens["train"]) // length)
+    return numbers_held(config.model, length * min(config.batch, windows))
 
 
 def losses_of(

@@ -15,7 +15,7 @@ from regard.tasks.language.cache_proof import check_cache, explain_cache
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.data import Facts, LanguageData, WindowBatches, read, read_other
 from regard.tasks.language.judging import Judgement, judge, summary
-from regard.tasks.language.learning import measure, measured, objective
+from regard.tasks.language.learning import held, measure, measured, objective
 from regard.tasks.language.views import look, views
 from regard.tasks.task import Task
 
@@ -51,6 +51,7 @@ LANGUAGE: Task[LanguageConfig, LanguageData, Facts] = Task(
     objective=objective,
     measure=measure,
     measured=measured,
+    held=held,
     judge=judge,
     summary=summary,
     revive=Judgement.from_values,

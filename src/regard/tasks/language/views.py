@@ -38,6 +38,7 @@ def views(trained: Speaker, data: LanguageData, split: str, judged: Judgement) -
         "perplexity": figures.perplexity,
         "bits per byte": figures.bits_per_byte,
         "perplexity per word": figures.word_perplexity,
+        "perplexity per word, line ends counted": figures.word_perplexity_with_eos,
     }
     length = trained.config.model.length
     count = min(SAMPLES, windows_in(part_of(data, split)[0], length))

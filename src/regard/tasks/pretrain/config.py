@@ -8,6 +8,8 @@ from regard.data.vocabulary import VocabularyConfig
 from regard.model.config import PretrainerConfig
 from regard.train.config import TrainConfig
 
+MOST_PAIRS = 1_000_000  # of each kind: they are made one by one before training begins
+
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectivesConfig:
@@ -98,3 +100,5 @@ class PretrainConfig:
         for name, least in (("pairs", 12), ("batch", 1), ("longest", 16)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)}: at least {least}")
+        if self.pairs > MOST_PAIRS:
+            raise ValueError(f"pairs={self.pairs}: at most {MOST_PAIRS:,} are made")

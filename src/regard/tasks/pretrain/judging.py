@@ -13,7 +13,7 @@ from regard.data.text_batches import Rows
 from regard.data.vocabulary import Vocabulary
 from regard.errors import UserError
 from regard.evaluate.bag_of_words import BagOfWords
-from regard.evaluate.bootstrap import Interval, bootstrap
+from regard.evaluate.bootstrap import Interval, bootstrap, checked, interval_from
 from regard.evaluate.nearby_words import NearbyWords, neighbours
 from regard.model.pretrainer import Pretrainer
 from regard.progress import progress
@@ -49,13 +49,14 @@ class Figures:
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Figures:
         counting = values["counting"]
-        return cls(
-            Interval(**values["accuracy"]),
+        found = cls(
+            interval_from(values["accuracy"]),
             values["chance"],
-            None if counting is None else Interval(**counting),
+            None if counting is None else interval_from(counting),
             values["count"],
-            {name: (right, count) for name, (right, count) in values["kinds"].items()},
+            {name: (float(right), int(count)) for name, (right, count) in values["kinds"].items()},
         )
+        return checked(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +67,23 @@ class Judgement:
     perplexity: float | None  # of the hidden words; None where none are hidden
 
     @property
-    def accuracy(self) -> float:
-        """The mean over all kinds of question."""
-        return float(np.mean([each.accuracy.value for each in self.figures.values()]))
+    def accuracy(self) -> Interval:
+        """The mean over all kinds of question.
+
+        Each kind is a draw of its own, so how far their means may be off adds up as squares do.
+        """
+        found = np.array([each.accuracy for each in self.figures.values()])
+        value, low, high = found.T
+        mean = float(value.mean())
+        below, above = (
+            float(np.linalg.norm(ends) / len(found)) for ends in (value - low, high - value)
+        )
+        return Interval(mean, mean - below, mean + above)
 
     def to_values(self) -> dict[str, Any]:
         """The deciding figure first."""
         return {
-            "accuracy": self.accuracy,
+            "accuracy": self.accuracy._asdict(),
             **{name: each.to_values()["accuracy"] for name, each in self.figures.items()},
             "perplexity": self.perplexity,
             **{f"{name} by chance": each.chance for name, each in self.figures.items()},
@@ -90,8 +100,8 @@ class Judgement:
         """What `to_values` was made of."""
         try:
             figures = {name: Figures.from_values(v) for name, v in values["figures"].items()}
-            return cls(figures, values["perplexity"])
-        except (KeyError, TypeError, AttributeError, ValueError) as trouble:
+            return checked(cls(figures, values["perplexity"]))
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as trouble:
             raise ValueError(f"these are not the values of a judgement: {trouble}") from None
 
 

@@ -15,6 +15,7 @@ from regard.data.masking import Masked, Masking
 from regard.data.text_batches import Buckets, RowPicker, Rows
 from regard.errors import UserError
 from regard.model.pretrainer import Pretrainer
+from regard.model.sizes import numbers_held
 from regard.tasks.pretrain.batches import PretrainBatch
 from regard.tasks.pretrain.config import PretrainConfig
 from regard.tasks.pretrain.data import MASKED, SEED, Facts, PretrainData
@@ -170,3 +171,9 @@ def measure(config: PretrainConfig, data: PretrainData, device: torch.device) ->
 def measured(data: PretrainData) -> int:
     """About how many rows that looks at."""
     return 2 * MEASURED * (1 + len(data.parts["train"].pairs))
+
+
+def held(config: PretrainConfig, data: PretrainData | None) -> int:
+    """Numbers that a step holds at the least: of each token of a batch, in every block."""
+    tokens = 0 if data is None else data.facts.tokens[0]
+    return numbers_held(config.model, min(config.batch, tokens))

@@ -15,7 +15,7 @@ from regard.tasks.pretrain.batches import PretrainBatches
 from regard.tasks.pretrain.config import PretrainConfig
 from regard.tasks.pretrain.data import Facts, PretrainData, read, read_other
 from regard.tasks.pretrain.judging import Judgement, judge, summary
-from regard.tasks.pretrain.learning import measure, measured, objective
+from regard.tasks.pretrain.learning import held, measure, measured, objective
 from regard.tasks.pretrain.views import look, views
 from regard.tasks.task import Task
 
@@ -55,6 +55,7 @@ PRETRAIN: Task[PretrainConfig, PretrainData, Facts] = Task(
     objective=objective,
     measure=measure,
     measured=measured,
+    held=held,
     judge=judge,
     summary=summary,
     revive=Judgement.from_values,

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from regard.data.entries import all_of
 from regard.data.labelled import Labelled
 from regard.errors import UserError
 from regard.evaluate import classification
-from regard.evaluate.bootstrap import Interval, bootstrap
+from regard.evaluate.bootstrap import Interval, bootstrap, checked, interval_from
 from regard.evaluate.classification import Answers, Assessment, assess
 from regard.tasks.sentiment.config import SentimentConfig
 from regard.tasks.sentiment.data import Facts, SentimentData, fewer, part_of, read_table
@@ -33,6 +34,11 @@ class Judgement:
     shared: int | None = None  # texts that are letter for letter among those learnt, if known
     alone: tuple[float, ...] = ()  # accuracy of the reader and of the votes, where words vote
 
+    @property
+    def accuracy(self) -> Interval:
+        """How often the right class was said."""
+        return self.assessment.accuracy
+
     def to_values(self) -> dict[str, Any]:
         """The deciding figure first."""
         return {
@@ -49,15 +55,16 @@ class Judgement:
     def from_values(cls, values: Mapping[str, Any]) -> Judgement:
         """What `to_values` was made of."""
         try:
-            return cls(
+            found = cls(
                 Assessment.from_values(values["assessment"]),
-                None if values["tf-idf"] is None else Interval(**values["tf-idf"]),
+                None if values["tf-idf"] is None else interval_from(values["tf-idf"]),
                 values["majority"],
                 values["windowed"],
                 values["shared"],
-                tuple(values.get("alone", ())),
+                all_of(float, values.get("alone", ())),
             )
-        except (KeyError, TypeError, AttributeError) as trouble:
+            return checked(found)
+        except (KeyError, TypeError, AttributeError, ValueError) as trouble:
             raise ValueError(f"these are not the values of a judgement: {trouble}") from None
 
 

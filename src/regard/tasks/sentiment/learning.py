@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.data.text_batches import Buckets, RowPicker
+from regard.model.sizes import numbers_held
 from regard.tasks.sentiment.config import SentimentConfig
 from regard.tasks.sentiment.data import Facts, SentimentData, TextBatch, Windowed
 from regard.train.loop import Measure
@@ -113,6 +114,12 @@ def balanced(right: Bool[np.ndarray, "texts"], labels: Int64[np.ndarray, "texts"
 def measured(data: SentimentData) -> int:
     """How many texts that looks at."""
     return len(data.texts["validation"]) + sampled(data)
+
+
+def held(config: SentimentConfig, data: SentimentData | None) -> int:
+    """Numbers that a step holds at the least: of each token of a batch, in every block."""
+    tokens = 0 if data is None else int(data.train.rows.lengths.sum())
+    return numbers_held(config.model, min(config.batch, tokens))
 
 
 def sampled(data: SentimentData) -> int:

@@ -14,7 +14,7 @@ from regard.tasks.sentiment.answers import opened, predict
 from regard.tasks.sentiment.config import SCRATCH, SentimentConfig
 from regard.tasks.sentiment.data import Facts, SentimentData, TextBatches, read, read_other
 from regard.tasks.sentiment.judging import Judgement, judge, summary
-from regard.tasks.sentiment.learning import measure, measured, objective
+from regard.tasks.sentiment.learning import held, measure, measured, objective
 from regard.tasks.sentiment.start import begin, settled, start_of
 from regard.tasks.sentiment.views import look, views
 from regard.tasks.task import Task
@@ -56,6 +56,7 @@ SENTIMENT: Task[SentimentConfig, SentimentData, Facts] = Task(
     objective=objective,
     measure=measure,
     measured=measured,
+    held=held,
     judge=judge,
     summary=summary,
     revive=Judgement.from_values,

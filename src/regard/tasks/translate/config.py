@@ -7,6 +7,8 @@ from regard.data.vocabulary import VocabularyConfig
 from regard.model.config import Seq2SeqConfig
 from regard.train.config import TrainConfig
 
+MOST_BEAMS = 1_000  # each is a draft with keys and values of its own
+
 
 @dataclass(frozen=True, kw_only=True)
 class WritingConfig:
@@ -27,6 +29,8 @@ class WritingConfig:
         check_kinds(self)
         if self.beams < 1:
             raise ValueError(f"beams={self.beams}: at least 1")
+        if self.beams > MOST_BEAMS:
+            raise ValueError(f"beams={self.beams}: at most {MOST_BEAMS:,}")
         if not self.factor >= 0:
             raise ValueError(f"factor={self.factor}: it cannot be negative")
         if self.more < 1:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.data.entries import all_of
 from regard.data.pairs import Pairs
 from regard.evaluate import translation as scoring
-from regard.evaluate.bootstrap import Interval, bootstrap
+from regard.evaluate.bootstrap import Interval, bootstrap, checked, interval_from
 from regard.evaluate.generate import Rules, beam_search, greedy
 from regard.evaluate.translation import Scores
 from regard.model.seq2seq import Sentences, Seq2Seq
@@ -65,15 +66,22 @@ class Judgement:
     def from_values(cls, values: Mapping[str, Any]) -> Judgement:
         """What `to_values` was made of."""
         try:
-            return cls(
-                tuple(values["translations"]),
+            found = cls(
+                all_of(str, values["translations"]),
                 Scores.from_values(values["scores"]),
                 values["decides"],
-                {name: Interval(**interval) for name, interval in values["ways"].items()},
+                {name: interval_from(interval) for name, interval in values["ways"].items()},
                 values["cut"],
                 values["shared"],
             )
-        except (KeyError, TypeError, AttributeError) as trouble:
+            if found.decides not in found.scores.figures:
+                raise ValueError(f"no figure is called {found.decides!r:.80}")
+            if len(found.translations) != found.scores.count:
+                raise ValueError(
+                    f"{len(found.translations)} translations and {found.scores.count} scores"
+                )
+            return checked(found)
+        except (KeyError, TypeError, AttributeError, ValueError) as trouble:
             raise ValueError(f"these are not the values of a judgement: {trouble}") from None
 
 

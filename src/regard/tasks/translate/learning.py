@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.pair_batches import PairBatch, Picker, Tokens, by_length, cut
+from regard.model.sizes import numbers_held
 from regard.tasks.translate.config import TranslateConfig
 from regard.tasks.translate.data import Facts, TranslateData
 from regard.train.loop import Measure
@@ -61,6 +62,12 @@ def sample(data: TranslateData) -> dict[str, Tokens]:
 def measured(data: TranslateData) -> int:
     """How many tokens that looks at."""
     return sum(int(part.sizes[:, 1].sum()) for part in sample(data).values())
+
+
+def held(config: TranslateConfig, data: TranslateData | None) -> int:
+    """Numbers that a step holds at the least: of each token of a batch, in every block."""
+    tokens = 0 if data is None else int(data.train.sizes.sum())
+    return numbers_held(config.model, min(config.batch, tokens))
 
 
 def batched(tokens: Tokens, data: TranslateData, device: torch.device) -> list[PairBatch]:

@@ -14,7 +14,7 @@ from regard.tasks.translate.answers import opened, predict
 from regard.tasks.translate.config import TranslateConfig
 from regard.tasks.translate.data import Facts, PairBatches, TranslateData, read, read_other
 from regard.tasks.translate.judging import Judgement, judge, summary
-from regard.tasks.translate.learning import measure, measured, objective
+from regard.tasks.translate.learning import held, measure, measured, objective
 from regard.tasks.translate.views import look, views
 
 
@@ -54,6 +54,7 @@ TRANSLATE: Task[TranslateConfig, TranslateData, Facts] = Task(
     objective=objective,
     measure=measure,
     measured=measured,
+    held=held,
     judge=judge,
     summary=summary,
     revive=Judgement.from_values,

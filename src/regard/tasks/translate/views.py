@@ -48,6 +48,11 @@ DRAWN = (
 def views(trained: Translator, data: TranslateData, split: str, judged: Judgement) -> list[Section]:
     """The sections of a report that only a translator has."""
     part = part_of(data, split)
+    if len(part) != judged.scores.count:
+        raise UserError(
+            f"{split} has {len(part):,} pairs by now, and figures of it are of "
+            f"{judged.scores.count:,}: evaluate it again"
+        )
     rows = np.linspace(0, len(part) - 1, min(SAMPLES, len(part))).astype(int).tolist()
     asked = [
         from_split(trained.facts, data, split, row)

@@ -1,0 +1,390 @@
+"""Sizes that no machine has are refused in a sentence, before anything is read or built."""
+
+import json
+import shutil
+import time
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import regard as rg
+from regard import memory
+from regard.cli import main
+from regard.config import change
+from regard.count.closed import costs
+from regard.count.cost import NUMBER, Sizes, held_bytes, total
+from regard.count.subjects import sizes_for
+from regard.errors import UserError
+from regard.memory import cgroup_limits, machine_memory
+from regard.model import (
+    MODELS,
+    BertConfig,
+    CaptionerConfig,
+    DaViTConfig,
+    GPTConfig,
+    PretrainerConfig,
+    Seq2SeqConfig,
+    TextClassifierConfig,
+    ViTConfig,
+)
+from regard.model.sizes import (
+    in_bytes,
+    largest_fields,
+    numbers_held,
+    numbers_in,
+    parameters,
+    random_features,
+)
+from regard.tasks import TASKS, bounds, find
+from regard.tasks.run import Run
+
+CPU = torch.device("cpu")
+ROOM = 25 * 10**9
+HARMLESS = {
+    "epochs": "they come one after another, and are told beforehand",
+    "measure": "it only makes measuring rarer",
+    "patience": "it only makes stopping rarer",
+    "seed": "any number starts the random ones",
+    "accumulate": "a step ends with its epoch",
+    "batch": "there are only so many data, and a step of all is reckoned with once they are read",
+    "floor": "nothing is so frequent, and the vocabulary small",
+    "vocabulary.size": "there are only so many words",
+    "crop": "it moves a window, which is as large as the image",
+    "window": "a window is at most the grid",
+    "no_repeat": "no text has so many words",
+    "more": "a translation ends with the positions of the model",
+    "tokens": "a text ends with the window of the model",
+    "top_k": "there are only so many words",
+}
+ONCE_READ = {
+    ("sentiment", "labels"): "there are only so many texts",
+    ("translate", "model.length"): "it follows `longest`, and is to be left out",
+    ("sentiment", "model.length"): "it follows `longest`, and is to be left out",
+    ("pretrain", "model.length"): "it follows `longest`, and is to be left out",
+}
+
+
+@pytest.fixture(autouse=True)
+def room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of 25 GB, whichever this is."""
+    monkeypatch.setattr("regard.model.sizes.machine_memory", lambda: ROOM)
+    monkeypatch.setattr("regard.train.device.machine_memory", lambda: ROOM)
+
+
+CONFIGS: list[Any] = [
+    *(entry.config() for entry in MODELS.values()),
+    ViTConfig(stem="conv", pool="mean", place="rotary", patch=8, head=(32, 16), channels=1),
+    ViTConfig(stem="conv", patch=1, image=8, place="sinusoidal", width=20, heads=5, hidden=7),
+    ViTConfig(normalise_patches=True, groups=2, feed_forward="swiglu", norm="rms", order="post"),
+    ViTConfig(attention="linear(learned)", pool="mean", bias=False, layers=2),
+    ViTConfig(attention="linear(random(16))", layers=1, classes=3),
+    DaViTConfig(widths=(12, 24, 48), depths=(2, 1, 3), heads=(2, 3, 4), overlap=True, expansion=2),
+    DaViTConfig(patch=4, channels=1, image=64, classes=2),
+    GPTConfig(tied=False, place="rotary", words=50, length=9),
+    GPTConfig(order="post", norm="rms", feed_forward="swiglu", bias=False),
+    Seq2SeqConfig(reading_layers=2, layers=3, words=40, tied=False, order="post", groups=1),
+    CaptionerConfig(context_width=17, words=30, place="sinusoidal"),
+    CaptionerConfig(encoder=ViTConfig(head=(9,), classes=7, image=16), attention="linear(learned)"),
+    BertConfig(pooler=True, segments=3, place="none", norm="rms"),
+    TextClassifierConfig(votes=100, pooler=True, classes=5, order="pre"),
+    PretrainerConfig(asked=("next", "inverted"), words=77),
+    PretrainerConfig(pooler=True, feed_forward="swiglu"),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
+def test_parameters_are_those_of_the_model_and_of_the_closed_form(config: Any) -> None:
+    build = next(entry.build for entry in MODELS.values() if type(config) is entry.config)
+    with torch.device("meta"):
+        model = build(**{field.name: getattr(config, field.name) for field in fields(config)})
+    built = sum(weight.numel() for weight in model.parameters())
+    assert parameters(config) == built
+    assert parameters(config) == total(costs(config, Sizes(tokens=4, context=4)), "parameters")
+
+
+def tries() -> list[tuple[str, str, Any]]:
+    """Every whole number of every task's configuration, with the configuration it stands in."""
+    found = []
+    for task in TASKS:
+        kinds = [find(task).load().config()]
+        if task == "classify":
+            kinds.append(change(kinds[0], {"kind": "davit"}))
+        for config in kinds:
+            idle = [
+                name for name in ("model", "davit") if name != getattr(config, "table", "model")
+            ]
+            hints = dict(numbers_in(config))
+            found += [(task, name, config) for name in hints if name.split(".")[0] not in idle]
+    return found
+
+
+@pytest.mark.parametrize("large", [10**9, 10**12, 10**30])
+def test_an_absurd_number_in_any_field_is_refused_by_name_at_once(large: int) -> None:
+    accepted = set()
+    for task, name, config in tries():
+        value = change_to(config, name, large)
+        began = time.perf_counter()
+        try:
+            bounds.expect_room(find(task).load(), change(config, {name: value}), CPU)
+        except UserError as trouble:
+            assert name.split(".")[-1] in str(trouble), (task, name)
+        else:
+            accepted.add((task, name))
+        assert time.perf_counter() - began < 1, (task, name)
+    if large >= 2**63:
+        assert not accepted
+    known = {(task, name) for task, name in accepted if is_harmless(name)}
+    assert accepted - known - set(ONCE_READ) == set()
+
+
+def change_to(config: Any, name: str, large: int) -> Any:
+    now = dict(numbers_in(config))[name]
+    return (large,) * max(1, len(now)) if isinstance(now, tuple) else large
+
+
+def is_harmless(name: str) -> bool:
+    return name in HARMLESS or name.split(".")[-1] in HARMLESS
+
+
+def test_every_whole_number_was_tried() -> None:
+    """Fields that are declared as whole numbers, whatever their default is."""
+    tried = {name for _, name, _ in tries()}
+
+    def declared(config: Any, under: str = "") -> set[str]:
+        found = set()
+        for field in fields(config):
+            value = getattr(config, field.name)
+            if is_dataclass(value):
+                found |= declared(value, f"{under}{field.name}.")
+            elif "int" in str(field.type).replace("Interval", "") and value != "auto":
+                found.add(under + field.name)
+        return found
+
+    for task in TASKS:
+        assert declared(find(task).load().config()) - tried <= {"train.threads"}
+
+
+def test_train_refuses_before_it_reads(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^model\.width = 1000000000 makes 7\.2e19 parameters, "):
+        rg.train("classify", data="not there", model={"width": 10**9}, root=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_says_it_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["train", "language", "--model.layers", "1000000", "--out", str(tmp_path / "run")]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert said == "regard: model.layers = 1000000: at most 4,096 layers are built\n"
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (ViTConfig(width=10**9), r"width = 1000000000 makes 6\.0e19 parameters, 2\.4e08 TB"),
+        (GPTConfig(words=10**12), r"words = 1000000000000 makes .* parameters, 256 TB"),
+        (BertConfig(length=10**10), r"length = 10000000000 makes"),
+        (DaViTConfig(widths=(4, 10**9), heads=(2, 4)), r"widths = \(4, 1000000000\) makes"),
+        (DaViTConfig(depths=(1, 10**6)), r"depths = 1000001: at most 4,096 layers"),
+        (Seq2SeqConfig(reading_layers=10**6), r"reading_layers = 1000000: at most"),
+        (CaptionerConfig(encoder=ViTConfig(layers=10**6)), r"encoder\.layers = 1000000: at most"),
+        (GPTConfig(attention="linear(random(count=10000000))"), r"at most 65,536 random features"),
+        (TextClassifierConfig(votes=10**11, classes=9), r"votes = 100000000000 makes"),
+    ],
+)
+def test_a_model_of_the_library_is_refused_before_its_first_weight(config: Any, words: str) -> None:
+    entry = next(entry for entry in MODELS.values() if type(config) is entry.config)
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match=words):
+        entry.build(**vars(config))
+    assert time.perf_counter() - began < 1
+
+
+def test_without_memory_a_model_may_be_of_any_size() -> None:
+    with torch.device("meta"):
+        assert rg.ViT(ViTConfig(width=2**20, layers=1)).head.in_features == 2**20
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("bounds")
+    run = rg.train(
+        "classify",
+        model={"width": 8, "layers": 1, "heads": 2, "image": 8},
+        epochs=1,
+        root=root,
+        report=False,
+        quiet=True,
+        threads=1,
+    )
+    return run.folder.path
+
+
+def edited(run: Path) -> Run:
+    """A run as its files are now, whatever they were."""
+    return rg.load(run, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "words"),
+    [
+        ("width = 8", "width = 1000000000", r"has 8\.5e18 \(model\.width = 1000000000\)"),
+        ("layers = 1", "layers = 1000000", r"model\.layers = 1000000: at most 4,096 layers"),
+        (
+            "layers = 1",
+            "layers = 3000",
+            r"holds [0-9,]+ numbers, and the model of config\.toml has",
+        ),
+        ("classes = 10", "classes = 1000000000", r"model\.classes"),
+        ("width = 8", f"width = 1{'0' * 30}", "is too large"),
+        ("width = 8", f"width = 1{'0' * 5000}", "is not TOML"),
+        ("width = 8", f"width = {'[' * 100_000}", "nested too deeply"),
+    ],
+)
+def test_a_foreign_run_is_refused_before_its_model_is_built(
+    trained: Path, tmp_path: Path, line: str, other: str, words: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    text = (run / "config.toml").read_text(encoding="utf-8")
+    assert line in text
+    (run / "config.toml").write_text(text.replace(line, other, 1), encoding="utf-8")
+    began = time.perf_counter()
+    with pytest.raises(UserError, match=words) as trouble:
+        edited(run).model  # noqa: B018
+    assert time.perf_counter() - began < 1
+    assert str(run) in str(trouble.value)
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"size": 10**6}, "an image has 1 to 16,384 pixels a side"),
+        ({"size": 16}, "its image are 16, and model.image in config.toml is 8"),
+        ({"classes": ["a"]}, "its classes are 1, and model.classes in config.toml is 10"),
+        ({"classes": 3}, "classes = 3 is not"),
+        ({"mean": [0.5, 0.5]}, "a number for each of channels=1"),
+        ({"deviation": [0.0]}, "so above 0"),
+        ({"deviation": ["x"]}, "is not a number"),
+        ({"channels": 10**400}, "channels is too large"),
+        ({"images": [1, 2]}, "needs 3 values"),
+    ],
+)
+def test_facts_that_are_not_of_this_run_are_refused(
+    trained: Path, tmp_path: Path, facts: dict[str, Any], words: str
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    kept = json.loads((run / "data.json").read_text(encoding="utf-8"))
+    (run / "data.json").write_text(json.dumps(kept | facts), encoding="utf-8")
+    with pytest.raises(UserError, match=words) as trouble:
+        edited(run).facts  # noqa: B018
+    assert str(run / "data.json") in str(trouble.value)
+
+
+def test_a_batch_counts_once_its_data_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = find("classify").load()
+    config = change(task.config(), {"batch": 10**9})
+    data = task.read(config)
+    config = task.settle(config, data)
+    bounds.expect_room(task, config, CPU, data)  # of digits there are 1,437: that fits
+    monkeypatch.setattr("regard.train.device.machine_memory", lambda: 2 * 10**8)
+    with pytest.raises(UserError, match=r"^batch = 1000000000 makes steps that hold at least"):
+        bounds.expect_room(task, config, CPU, data)
+    bounds.expect_room(task, replace(config, batch=16), CPU, data)
+
+
+def test_a_model_of_somebody_elses_is_left_to_the_estimate() -> None:
+    task = find("classify").load()
+    config = replace(task.config(), batch=2)
+    object.__setattr__(config, "model", Place())
+    bounds.expect_room(task, config, CPU)
+    bounds.expect_match(config, {"table": (3, 4)}, "model.safetensors")
+
+
+class Place:
+    """A configuration that nobody knows the parameters of."""
+
+
+def test_images_that_memory_does_not_hold_are_not_resized(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.tasks.classify.data.machine_memory", lambda: 10**8)
+    with pytest.raises(UserError, match=r"^model\.image = 512 makes 471 MB of 1,797 images; this"):
+        task = find("classify").load()
+        task.read(change(task.config(), {"model.image": 512, "model.patch": 64}))
+
+
+def test_more_batches_than_an_epoch_has_are_one_step(tmp_path: Path) -> None:
+    run = rg.train(
+        "classify",
+        model={"width": 8, "layers": 1, "heads": 2, "image": 8},
+        batch=512,
+        root=tmp_path,
+        epochs=1,
+        report=False,
+        quiet=True,
+        threads=1,
+        **{"train.accumulate": 10**12},
+    )
+    assert run.metrics[-1]["step"] == 1
+
+
+def test_fields_that_make_a_model_large_are_named_largest_first() -> None:
+    config = ViTConfig(width=4096, layers=200, classes=11)
+    assert [name for name, _ in largest_fields(config, parameters)] == ["width", "layers"]
+    assert largest_fields(ViTConfig(layers=15), parameters) == [("layers", 15)]
+    assert largest_fields(ViTConfig(), parameters) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(999, "999 bytes"), (10**6, "1.0 MB"), (25 * 10**9, "25 GB"), (3 * 10**20, "3.0e08 TB")],
+)
+def test_bytes_are_told_with_few_digits(count: int, words: str) -> None:
+    assert in_bytes(count) == words
+
+
+@pytest.mark.parametrize(
+    ("expression", "count"),
+    [("softmax", 0), ("linear(random(7))", 7), ("linear(random(count=9))", 9), ("((", 0)],
+)
+def test_random_features_are_counted_in_their_expression(expression: str, count: int) -> None:
+    assert random_features(expression) == count
+
+
+def test_memory_is_what_the_process_was_confined_to(tmp_path: Path) -> None:
+    found = machine_memory()
+    assert found is not None and 10**8 < found < 10**15
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "a/memory.max").write_text("3000\n")
+    (tmp_path / "a/b/memory.max").write_text("5000\n")
+    (tmp_path / "memory/c").mkdir(parents=True)
+    (tmp_path / "memory/c/memory.limit_in_bytes").write_text("2000\n")
+    groups = tmp_path / "groups"
+    groups.write_text("0::/a/b\n4:cpu,memory:/c\n5:pids:/a\n")
+    assert sorted(cgroup_limits(tmp_path, groups)) == [2000, 3000, 5000]
+    assert list(cgroup_limits(tmp_path, tmp_path / "none")) == []
+
+
+def test_the_least_of_all_limits_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "cgroup_limits", lambda: iter([10**6, 0]))
+    assert machine_memory() == 10**6
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
+def test_what_a_step_holds_is_never_overrated(config: Any) -> None:
+    """Or a training that fits would be refused: the closed form has what is held to the number."""
+    sizes = sizes_for(config, 3, 4 if hasattr(config, "words") else None)
+    if isinstance(config, CaptionerConfig):
+        seen = sizes.context if config.context_width is None else 0
+        least = numbers_held(config.encoder, 3 * seen) + numbers_held(config, 3 * sizes.tokens)
+    elif isinstance(config, Seq2SeqConfig):
+        least = numbers_held(config, 3 * (sizes.tokens + sizes.context))
+    else:
+        least = numbers_held(config, 3 * sizes.tokens)
+    assert 0 < NUMBER * least <= held_bytes(costs(config, sizes))
