@@ -12,8 +12,12 @@ from regard.cli import main
 from regard.data import catalogue
 from regard.data import check as checking
 from regard.data.caption_check import CaptionReport
+from regard.data.captions import read_captions
 from regard.data.check import Report, check
 from regard.data.embedded.scene_set import scene_set
+from regard.data.grouped import grouped
+from regard.data.images import SPLITS
+from regard.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -569,3 +573,131 @@ def test_parallel_texts_are_listed_and_told_how_to_get(tmp_path, capsys, monkeyp
             (home / f"{part}.{language}").write_text(f"a {part}\n")
     assert main(["data", "fetch", "multi30k"]) == 0
     assert f"multi30k is here already, in {home}" in capsys.readouterr().out
+
+
+# In a screenful
+
+
+def test_many_faults_of_a_kind_are_a_few_and_how_many_more(tmp_path, capsys):
+    write_photos(tmp_path, {"": 2})
+    path = tmp_path / "rows.jsonl"
+    good = '{"image": "0.png", "caption": "a dog"}\n{"image": "1.png", "caption": "a cat"}\n'
+    path.write_text(good + '{"image": 3, "caption": "a dog"}\n' * 800 + '{"image": "x.png"}\n')
+    assert main(["data", "check", str(path)]) == 2
+    out, err = capsys.readouterr()
+    wrong = [line for line in out.splitlines() if line.startswith("wrong: ")]
+    assert wrong == [
+        *(
+            f"wrong: {path}, line {n}: needs image and caption as texts; it has image, caption"
+            for n in (3, 4, 5)
+        ),
+        "wrong: and 797 more like this",
+        f"wrong: {path}, line 803: needs image and caption as texts; it has image",
+    ]
+    assert f"regard data check {path} --all lists every one" in out and len(out.splitlines()) < 40
+    assert err == f"regard: {path}: 801 things are wrong\n"
+    assert main(["data", "check", str(path), "--all"]) == 2
+    out = capsys.readouterr().out
+    assert sum(line.startswith("wrong: ") for line in out.splitlines()) == 801
+    assert "more like this" not in out and "--all" not in out
+
+
+def test_what_is_grouped_is_counted_and_no_longer_than_asked_for():
+    words = ["one", "two", "six", "ten", "red", "big"]
+    sentences = [f"own.csv, line {n}: {word}" for word in words for n in range(5)]
+    lines = grouped(sentences, 10)
+    assert len(lines) <= 10 and lines[:4] == [*sentences[:3], "and 2 more like this"]
+    more = [int(line.split()[1]) for line in lines if line.startswith("and ")]
+    assert sum(more) + sum(not line.startswith("and ") for line in lines) == len(sentences)
+    assert grouped(sentences[:4], 10) == sentences[:4]  # one more is no longer than its count
+    assert grouped([], 10) == []
+    assert grouped([f"{word} is wrong" for word in words], 4)[-1] == "and 3 more"
+
+
+def test_texts_with_labels_in_json_lines_are_not_taken_for_captions(tmp_path, capsys):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "a fine film", "label": "good"}\n' * 800)
+    main(["data", "check", str(path)])
+    out, err = capsys.readouterr()
+    assert "needs image and caption" not in out + err
+    assert len((out + err).splitlines()) < 40
+
+
+def test_a_name_is_checked_and_no_folder_beside_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("mnist", "flickr8k", "multi30k", "sst2", "wikitext-2"):
+        write_photos(tmp_path / name, {"cat": 10, "dog": 10})
+        assert main(["data", "check", name]) == 2
+        out, err = capsys.readouterr()
+        assert not out and err.startswith(f"regard: {name} is not on this machine: ")
+        assert err.endswith(f"for the folder of that name here, write ./{name}\n")
+        assert main(["data", "check", f"./{name}"]) == 0
+        assert capsys.readouterr().out.startswith(f"{name}: 20 images")
+
+
+def test_an_address_is_not_checked_as_a_path(capsys):
+    assert main(["data", "check", "https://example.org/own.csv"]) == 2
+    assert capsys.readouterr().err.startswith("regard: https://example.org/own.csv is an address, ")
+
+
+# Captions as Flickr8k and Flickr30k have them
+
+TOKENS = "".join(f"{n}.png#{k}\ta dog runs {'far ' * k}.\n" for n in range(10) for k in range(2))
+
+
+@pytest.mark.parametrize(
+    "name", ["captions.txt", "results.token", "mine.token.txt", "Flickr8k.token.txt"]
+)
+def test_flickr8ks_format_is_read_under_any_name_and_without_lists(tmp_path, capsys, name):
+    own = write_captions(tmp_path / "own", TOKENS, name=name)
+    for path in (own, own / name):
+        assert main(["data", "check", str(path)]) == 0
+        first = capsys.readouterr().out.splitlines()[0]
+        assert first == f"{path.name}: 10 images with 20 captions (7 train, 1 validation, 2 test)"
+    assert read_captions(own).licence == "your own"
+
+
+def test_lists_beside_such_a_file_say_which_images_are_for_which_split(tmp_path):
+    own = write_captions(tmp_path / "own", TOKENS, name="all.token")
+    for split, rows in (("train", range(5)), ("dev", range(5, 7)), ("test", range(7, 9))):
+        names = "".join(f"{n}.png\n" for n in rows)
+        (own / f"Flickr_8k.{split}Images.txt").write_text(names)
+    captions = read_captions(own)
+    assert [len(captions[split]) for split in SPLITS] == [5, 2, 2] and captions.name == "own"
+    assert "1 images are in none of the three lists" in check(str(own), workers=1).notes[0]
+    (own / "Flickr_8k.trainImages.txt").write_text("0.png\nnone.png\n")
+    with pytest.raises(UserError, match=r"none\.png has no caption in all\.token"):
+        read_captions(own)
+
+
+PIPES = "image_name| comment_number| comment\n" + "".join(
+    f'{n}.png| {k}| A dog , "far" away | runs {"on " * k}.\n' for n in range(10) for k in range(2)
+)
+
+
+@pytest.mark.parametrize("name", ["results.csv", "captions.csv"])
+def test_flickr30ks_table_with_pipes_is_read(tmp_path, capsys, name):
+    own = write_captions(tmp_path / "own", PIPES, name=name)
+    assert main(["data", "check", str(own)]) == 0
+    assert capsys.readouterr().out.startswith("own: 10 images with 20 captions (7 train, ")
+    assert main(["data", "check", str(own / name)]) == 0
+    capsys.readouterr()
+    assert 'A dog , "far" away | runs .' in {*read_captions(own).train.texts()}
+    file = own / name
+    file.write_text(PIPES + "1.png| 4   A dog runs .\n")  # such a row is in theirs
+    (problem,) = check(str(file), workers=1).problems
+    assert problem.startswith(f"{file}, line 22: 2 columns, but the first line has 3")
+
+
+def test_results_of_something_else_are_no_captions(tmp_path):
+    write_photos(tmp_path, {"cat": 4, "dog": 4})
+    (tmp_path / "results.csv").write_text("epoch,accuracy\n1,0.5\n")
+    assert isinstance(check(str(tmp_path), workers=1), Report)
+
+
+def test_labels_of_images_may_be_0_and_1(tmp_path, capsys):
+    write_photos(tmp_path, {"all": 20})
+    rows = "".join(f"all/{n}.png,{n % 2}\n" for n in range(20))
+    (tmp_path / "list.csv").write_text("image,label\n" + rows)
+    assert main(["data", "check", str(tmp_path / "list.csv")]) == 0
+    assert "20 images (14 train, 2 validation, 4 test), 2 classes" in capsys.readouterr().out

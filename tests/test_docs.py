@@ -419,6 +419,11 @@ def changed_data(patch: pytest.MonkeyPatch) -> None:
         Path("photos/red/more.png").unlink()
 
 
+def beside_a_folder(patch: pytest.MonkeyPatch) -> None:
+    Path("mnist").mkdir()
+    typed("train classify --data mnist")
+
+
 def held(patch: pytest.MonkeyPatch) -> None:
     with RunFolder(Path(RUN)).locked():
         typed(f"{GO_ON} --epochs 2")
@@ -457,7 +462,12 @@ def leading_out(patch: pytest.MonkeyPatch) -> None:
 
 # By a few words of the message: what provokes it, and whether it wants a folder without runs.
 PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
-    "mnist is not on": (lambda _: typed("train classify --data mnist"), False),
+    "or put train-images": (lambda _: typed("train classify --data mnist"), False),
+    "write ./mnist": (beside_a_folder, True),
+    "is an address": (
+        lambda _: typed("train classify --data https://example.org/photos.zip"),
+        False,
+    ),
     "sst2 is not on": (lambda _: typed("train sentiment --data sst2"), False),
     "ImageNet weights": (
         without("regard.model.efficientnet", "train caption --data photos --epochs 1"),

@@ -556,9 +556,9 @@ BAD = {
         with_idx("train-labels-idx1-ubyte", idx_bytes(np.zeros(39, np.uint8))),
         "40 images in train-images-idx3-ubyte, but 39 labels",
     ),
-    "idx with label 10": (
-        with_idx("train-labels-idx1-ubyte", idx_bytes(np.arange(40, dtype=np.uint8) % 11)),
-        "label 10 at image 10; with 10 classes the highest is 9",
+    "idx with a label in test alone": (
+        with_idx("t10k-labels-idx1-ubyte", idx_bytes(np.arange(1, 11, dtype=np.uint8))),
+        "test has label 10, which no image for training has",
     ),
     "gzip cut short": (cut_gzip, "train-images-idx3-ubyte.gz is damaged or cut short"),
     "a batch cut short": (

@@ -122,6 +122,120 @@ def test_a_comma_in_the_name_of_a_file_is_no_comma_between_two(tmp_path):
     assert everything(read_pairs(write(tmp_path / "a,b.tsv", table(*BOTH)))) == BOTH
 
 
+# Which language is read, and which is written
+
+
+def folder_of(tmp_path: Path, *languages: str) -> Path:
+    for language in languages:
+        text = lines(f"{language} {n}" for n in range(20))
+        write(tmp_path / "own" / f"train.{language}", text)
+    return tmp_path / "own"
+
+
+def way_of(pairs: PairSet) -> tuple[str, str]:
+    """What the texts themselves begin with."""
+    ours, theirs = (part[0].split()[0] for part in (pairs["train"].source, pairs["train"].target))
+    return ours, theirs
+
+
+@pytest.mark.parametrize(
+    ("languages", "expected"),
+    [
+        (("de", "en"), ("en", "de")),
+        (("af", "nl"), ("af", "nl")),
+        (("aa", "en-GB"), ("en-GB", "aa")),
+        (("en", "en_US"), ("en", "en_US")),
+    ],
+)
+def test_a_folder_is_read_from_english_or_in_the_order_of_letters(tmp_path, languages, expected):
+    pairs = read_pairs(folder_of(tmp_path, *languages))
+    assert pairs.languages == way_of(pairs) == expected
+    assert pairs.files == tuple(f"train.{language}" for language in expected)
+
+
+def test_a_direction_chooses_two_languages_by_their_endings(tmp_path):
+    own = folder_of(tmp_path, "en", "de")
+    for direction in ("de-en", "en-de", "DE-EN"):
+        pairs = read_pairs(own, direction=direction)
+        assert "-".join(way_of(pairs)) == pairs.direction == direction.lower()
+    assert said(own, direction="en-fr") == (
+        f"--direction en-fr: {own} can be read as de-en or en-de"
+    )
+    assert said(own, direction="ende").startswith("--direction ende: ")
+    folder_of(tmp_path, "pt-BR")
+    pairs = read_pairs(own, direction="pt-BR-de")
+    assert way_of(pairs) == ("pt-BR", "de") and pairs.files == ("train.pt-BR", "train.de")
+    assert "are chosen by --direction en-de" in said(own)
+
+
+def test_two_files_are_read_in_the_order_given_or_in_a_direction(tmp_path):
+    folder_of(tmp_path, "en", "de")
+    files = ",".join(str(tmp_path / "own" / f"train.{language}") for language in ("de", "en"))
+    pairs = read_pairs(files)
+    assert pairs.direction == "de-en" and way_of(pairs) == ("de", "en")
+    pairs = read_pairs(files, direction="en-de")
+    assert way_of(pairs) == ("en", "de") and pairs.files == ("train.en", "train.de")
+    assert "can be read as de-en or en-de" in said(files, direction="en-nl")
+
+
+@pytest.mark.parametrize(
+    ("first", "languages"),
+    [
+        ("en\tde", ("en", "de")),
+        ("\ufeffpt-BR\tzh_Hans\r", ("pt-BR", "zh_Hans")),
+        ("Source\tTarget", ("Source", "Target")),
+        ("english\tgerman", ("english", "german")),
+    ],
+)
+def test_a_table_may_name_its_languages_in_its_first_line(tmp_path, first, languages):
+    path = write(tmp_path / "own.tsv", f"{first}\n{table(*BOTH)}")
+    pairs = read_pairs(path)
+    assert pairs.languages == languages and everything(pairs) == BOTH
+    turned = read_pairs(path, direction="-".join(languages[::-1]))
+    assert turned.languages == languages[::-1] and turned.files == ("column 2", "column 1")
+    assert everything(turned) == sorted(row[::-1] for row in BOTH)
+
+
+def test_a_first_line_of_words_is_a_pair(tmp_path):
+    for first in (("dog", "Hund"), ("cat", "chat"), ("en", "en"), ("yes", "oui")):
+        path = write(tmp_path / "own.tsv", table(first, *BOTH))
+        pairs = read_pairs(path)
+        assert pairs.languages == ("source", "target") and first in everything(pairs)
+        pairs = read_pairs(path, direction="target-source")
+        assert first[::-1] in everything(pairs) and pairs.direction == "target-source"
+
+
+def test_the_texts_held_out_are_those_of_the_new_source(tmp_path):
+    rows = [(f"text {n}", f"Text {n // 2}") for n in range(60)]
+    turned = read_pairs(write(tmp_path / "own.tsv", table(*rows)), direction="target-source")
+    assert not {*turned["train"].source} & {*turned["validation"].source}
+
+
+def test_other_data_are_read_as_a_run_reads_its_own_if_their_names_say_how(tmp_path):
+    own = folder_of(tmp_path, "de", "en", "fr")
+    for like in (("de", "en"), ("fr", "de")):
+        assert read_pairs(own, like=like).languages == like
+    (own / "train.fr").unlink()
+    assert read_pairs(own, like=("de", "en")).languages == ("de", "en")
+    assert read_pairs(own, like=("source", "target")).languages == ("en", "de")
+    files = f"{own / 'train.en'},{own / 'train.de'}"
+    assert read_pairs(files, like=("de", "en")).languages == ("en", "de")  # an order of their own
+    assert read_pairs("numerals", like=("en", "de")).direction == ""
+    assert said("numerals", direction="en-de").startswith("--direction en-de: numerals go both")
+
+
+def test_a_set_with_a_name_goes_in_any_direction_that_lies_there(tmp_path):
+    multi30k(tmp_path / "data" / "multi30k")
+    pairs = read_pairs("multi30k", direction="cs-en")
+    assert (pairs.languages, pairs.name) == (("cs", "en"), "multi30k")
+    assert (pairs["test"].source[0], pairs["test"].target[0]) == (
+        "test_2016_flickr cs",
+        "test_2016_flickr en",
+    )
+    assert read_pairs("multi30k", like=("de", "en")).direction == "de-en"
+    assert "can be read as cs-de or " in said("multi30k", direction="en-nl")
+
+
 # What is forgiven
 
 

@@ -17,7 +17,9 @@ import regard as rg
 from checks import goes_on_bit_for_bit
 from regard.cli import main
 from regard.config import change
-from regard.data.pairs import Pairs, PairSet
+from regard.data.pair_batches import in_tokens
+from regard.data.pairs import Pairs, PairSet, read_pairs
+from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
 from regard.errors import UserError
 from regard.look.text_maps import alignment_maps
 from regard.model.seq2seq import Sentences
@@ -25,6 +27,7 @@ from regard.tasks.recipe import choose_recipe, recipes
 from regard.tasks.task import Trained
 from regard.tasks.translate.config import TranslateConfig, WritingConfig
 from regard.tasks.translate.data import PairBatches, part_of, read
+from regard.tasks.translate.exchanged import typical_tokens, warning
 from regard.tasks.translate.judging import (
     EXACT,
     Judgement,
@@ -202,6 +205,73 @@ def test_other_pairs_are_cut_as_the_run_cuts_its_own(run, tmp_path):
     assert "eins zwei" in judged.translations
 
 
+# Direction
+
+
+def in_files(folder: Path, pairs: Pairs, *languages: str) -> Path:
+    folder.mkdir()
+    for language, texts in zip(languages, (pairs.source, pairs.target), strict=True):
+        (folder / f"train.{language}").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_the_first_line_says_what_is_put_into_what(table, tmp_path):
+    own = in_files(tmp_path / "own", part_of(read(configured(table)), "all"), "de", "en")
+    for direction, kept, words in (
+        ("", "en-de", "translating en → de: train.en to train.de"),
+        ("de-en", "de-en", "translating de → en: train.de to train.en"),
+    ):
+        config = configured(own, direction=direction)
+        data = read(config)
+        assert data.words().splitlines()[0] == words
+        # Kept in full by the run, so that its own data are read in the same way again.
+        settled = TRANSLATE.settle(config, data)
+        assert settled.direction == "-".join(data.facts.languages) == kept
+        assert read(settled).facts == data.facts
+        other = TRANSLATE.read_other(settled, data.facts, str(own))
+        assert other.pairs["train"].source == data.pairs["train"].source
+    both = read(configured("numerals"))
+    assert both.words().startswith("translating digits or words → words or digits\n")
+    assert both.facts.typical == ((), ())  # either side has digits and words: nothing is exchanged
+    assert TRANSLATE.settle(configured("numerals"), both).direction == ""
+
+
+def test_texts_that_look_like_the_other_side_are_warned_of(run, table, tmp_path, capsys):
+    part = part_of(run.data, "all")
+    turned = tmp_path / "turned.tsv"
+    rows = zip(part.target[:40], part.source[:40], strict=True)
+    turned.write_text("".join(f"{one}\t{other}\n" for one, other in rows), encoding="utf-8")
+    run.evaluate(data=table)
+    run.evaluate("validation")
+    run.predict("one two three four", "red one two three", "eins")
+    run.predict("eins zwei")  # too little to tell by
+    run.predict("validation:0", "validation:1", "validation:2")
+    assert capsys.readouterr().err == ""
+    run.evaluate(data=turned)
+    assert capsys.readouterr().err == (
+        "warning: source and target look exchanged: of the tokens of the given sources 0% are "
+        "typical of source, which this run reads, and 100% of target, which it writes; of the "
+        "given targets it is 100% and 0%\n"
+    )
+    run.predict("eins zwei drei vier", "rot eins zwei vier")
+    assert capsys.readouterr().err.startswith("warning: the texts look like target and not like s")
+
+
+@pytest.mark.data("multi30k")
+def test_english_and_german_are_told_apart_by_a_few_tokens():
+    pairs = read_pairs("multi30k")
+    some, test = pairs["train"], pairs["test"]
+    some = Pairs(some.source[:2000], some.target[:2000])
+    words = fit_vocabulary((*some.source, *some.target), VocabularyConfig(kind="bytes", size=1000))
+    typical = typical_tokens(in_tokens(some, words), words)
+    wrong = right = 0
+    for one, other in zip(test.source, test.target, strict=True):
+        english, german = words.encode(one), words.encode(other)
+        right += bool(warning(typical, pairs.languages, [english], [german]))
+        wrong += "exchanged" in warning(typical, pairs.languages, [german], [english])
+    assert right == 0 and wrong > 0.5 * len(test.source)  # of single sentences, and never wrongly
+
+
 # Data
 
 
@@ -220,7 +290,10 @@ def test_what_there_is_is_said_and_long_pairs_are_left_out(tmp_path):
         left
         and f"not learnt are {left} of train, with a sentence of over 20 tokens" in data.words()
     )
-    assert "source to target" in data.words() and "padding is" in data.words()
+    assert (
+        data.words().startswith("translating source → target: column 1 to column 2\n")
+        and "padding is" in data.words()
+    )
     assert data.train.longer.max() <= 20
     one = read(configured(path, longest=1))
     assert one.train.longer.max() == 1
@@ -230,12 +303,16 @@ def test_what_there_is_is_said_and_long_pairs_are_left_out(tmp_path):
 
 
 def test_the_other_direction_is_the_same_pairs_turned(table):
-    data, turned = read(configured(table)), read(configured(table, reverse=True))
+    other = configured(table, direction="target-source")
+    data, turned = read(configured(table)), read(other)
     assert turned.facts.languages == data.facts.languages[::-1]
-    assert turned.pairs["train"].source == data.pairs["train"].target
+    rows, back = part_of(data, "all"), part_of(turned, "all")
+    assert sorted(zip(rows.target, rows.source, strict=True)) == sorted(
+        zip(back.source, back.target, strict=True)
+    )
     assert turned.facts.digest != data.facts.digest
     assert len(part_of(data, "all")) == 300
-    again = TRANSLATE.read_other(configured(table, reverse=True), turned.facts, str(table))
+    again = TRANSLATE.read_other(other, turned.facts, str(table))
     assert again.pairs["train"].source == turned.pairs["train"].source and not again.own
 
 

@@ -1,14 +1,15 @@
 """`regard data`: what data there is, whether it is sound, how to get it, what it takes up."""
 
+import shlex
 import shutil
 from typing import Literal, NamedTuple
 
 from tyro.conf import Positional
 
-from regard.data.caption_files import FLICKR8K_IMAGES
-from regard.data.catalogue import EMBEDDED, KNOWN, find, home, resolve
+from regard.data.catalogue import EMBEDDED, KNOWN, find, home, named_place
 from regard.data.corpus import CORPORA, find_corpus, read_named, texts_in
 from regard.data.fetch import PART, fetch
+from regard.data.flickr import FLICKR8K_IMAGES
 from regard.data.images import SPLITS
 from regard.data.labelled import LABELLED, find_labelled, read_labelled
 from regard.data.pairs import PAIRS, find_pairs, read_pairs
@@ -47,6 +48,7 @@ def data(
     pair: str = "",
     mirror: str = "",
     dry_run: bool = False,
+    all: bool = False,
 ) -> None:
     """Show, check, fetch or free data.
 
@@ -58,6 +60,7 @@ def data(
         pair: a column with a second text, if rows are pairs.
         mirror: fetch from this address instead of the official one.
         dry_run: only show what clean would free.
+        all: list everything that check finds, where else it is a screenful.
     """
     if action in ("check", "fetch") and not target:
         what = "NAME|PATH" if action == "check" else "|".join(KNOWN)
@@ -66,7 +69,7 @@ def data(
         case "list":
             show_sets()
         case "check":
-            show_check(target, text, label, pair)
+            show_check(target, text, label, pair, all)
         case "fetch":
             show_fetch(target, mirror)
         case "clean":
@@ -109,8 +112,8 @@ def place_of(name: str) -> str:
     """Where a set of captions is, or how it comes to be here."""
     if not CAPTIONED[name].address:
         return "embedded"
-    path = resolve(name)
-    return str(path) if path.exists() else f"not here: regard data fetch {name} says how"
+    path = named_place(name)
+    return str(path) if path else f"not here: regard data fetch {name} says how"
 
 
 def place_of_text(name: str) -> str:
@@ -148,14 +151,19 @@ def how_to_get(name: str) -> str:
     )
 
 
-def show_check(target: str, text: str = "", label: str = "", pair: str = "") -> None:
+def show_check(
+    target: str, text: str = "", label: str = "", pair: str = "", all: bool = False
+) -> None:
     from regard.data.check import check
+    from regard.data.grouped import grouped
 
     report = check(target, text=text, label=label, pair=pair)
-    for sentence in report.problems:
-        print(f"wrong: {sentence}")
-    for sentence in report.notes:
-        print(f"note: {sentence}")
+    for word, sentences, most in (("wrong", report.problems, 24), ("note", report.notes, 12)):
+        shown = sentences if all else grouped(sentences, most)
+        for sentence in shown:
+            print(f"{word}: {sentence}")
+        if len(shown) < len(sentences) and word == "wrong":
+            print(f"regard data check {shlex.quote(target)} --all lists every one")
     for sentence in report.sentences():
         print(sentence)
     if report.problems:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.data.caption_files import list_captions
-from regard.data.captions import CaptionSet, from_listing
-from regard.data.catalogue import resolve
+from regard.data.captions import CaptionSet, from_listing, place_of
 from regard.data.images import SPLITS, FileImages
 from regard.data.listing import images_in
 from regard.data.words import words_of
@@ -73,7 +72,7 @@ class Statistics:
 
 def check_captions(data: str, *, workers: int | None = None) -> CaptionReport:
     """Read every image and caption of a set, by its name or path, and list what is wrong."""
-    listing = list_captions(resolve(data))
+    listing = list_captions(place_of(data))
     problems, notes = [*listing.problems, *listing.faults], shortened(listing.notes)
     captions = from_listing(listing)
     outcomes = {}

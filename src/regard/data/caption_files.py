@@ -1,6 +1,6 @@
 """The files that captions come in, each read as rows of an image and a caption.
 
-Four layouts are read: Flickr8k as its authors publish it; your own images beside captions.csv,
+Four layouts are read: Flickr8k's (`flickr`), under any name; your own images beside captions.csv,
 .tsv or .jsonl, with an image and a caption in each row and perhaps a split; COCO's json, and
 Karpathy's. Images lie beside the file that names them, or in a sub-folder such as `images`. Where
 a layout has one entry an image, a second one is refused.
@@ -21,23 +21,32 @@ from regard.data.caption_rows import (
     judged,
     legible,
 )
-from regard.data.decode import contents
+from regard.data.flickr import (
+    ENDINGS,
+    FLICKR8K,
+    INSIDE,
+    TOKENS,
+    holds_tokens,
+    lines_of,
+    list_tokens,
+    start_of,
+    text_of,
+)
 from regard.data.listing import PATH_COLUMNS, column, table
 from regard.errors import UserError
-from regard.folders import data_folders
 
 HEADER = "image,caption,split"  # the first line of a captions.csv; the split may be left out
 IMAGE, TEXT, SPLIT = HEADER.split(",")
-IMAGE_COLUMNS = (IMAGE, "file_name", *PATH_COLUMNS)
-TEXT_COLUMNS = (TEXT, "text", "sentence")
+IMAGE_COLUMNS = (IMAGE, "file_name", "image_name", *PATH_COLUMNS)  # Flickr30k's is the third
+TEXT_COLUMNS = (TEXT, "text", "sentence", "comment")
+FLICKR30K = "results.csv"  # what its authors call the file of captions
+PIPE = "|"  # between the columns of Flickr30k's table, which has no quotation marks
 TABLES = (".csv", ".tsv", ".txt")
 NAMES = (
     *("captions.csv", "captions.tsv", "captions.txt", "captions.jsonl", "captions.json"),
     *("metadata.csv", "metadata.jsonl"),
     *("dataset.json", "dataset_flickr8k.json", "dataset_flickr30k.json", "dataset_coco.json"),
 )
-FLICKR8K_IMAGES = ("Flicker8k_Dataset", "Flickr8k_Dataset/Flicker8k_Dataset", "Flickr8k_Dataset")
-INSIDE = ("images", "Images", *FLICKR8K_IMAGES)  # sub-folders where images are looked for
 
 Reader = Callable[[Path, Findings], Iterator[Row]]
 
@@ -52,12 +61,6 @@ def list_captions(path: Path) -> CaptionListing:
         raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
     if there:
         return list_file(path)
-    if path.name == "flickr8k":
-        home = data_folders()[0] / "flickr8k"
-        raise UserError(
-            f"flickr8k is not on this machine: put its folders {FLICKR8K_IMAGES[0]} and "
-            f"Flickr8k_text into {home}"
-        )
     raise UserError(f"{path} is not there")
 
 
@@ -65,8 +68,9 @@ def list_folder(folder: Path) -> CaptionListing:
     for text in (folder / "Flickr8k_text", folder):
         if (text / TOKENS).is_file():
             root = folder.parent if folder.name == "Flickr8k_text" else folder
-            return list_flickr8k(root, text)
-    files = [folder / name for name in NAMES if (folder / name).is_file()]
+            found = list_tokens(text / TOKENS, root)
+            return found if found.name == FLICKR8K else called(folder, found)
+    files = files_in(folder)
     if not files:
         files = sorted((folder / "annotations").glob("captions_*.json"))
         splits = [coco_split(file) for file in files]
@@ -80,12 +84,28 @@ def list_folder(folder: Path) -> CaptionListing:
     if len(files) > 1:
         names = ", ".join(file.relative_to(folder).as_posix() for file in files)
         raise UserError(f"{folder} has {len(files)} files of captions, {names}: name one of them")
-    return replace(list_file(files[0]), name=folder.resolve().name, source=str(folder.resolve()))
+    return called(folder, list_file(files[0]))
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Files of captions by their names."""
+    named = [folder / name for name in NAMES if (folder / name).is_file()]
+    others = [
+        path for path in sorted(folder.iterdir()) if path.name.endswith((*ENDINGS, FLICKR30K))
+    ]
+    return [*named, *(path for path in others if holds_tokens(path) or names_captions(path))]
+
+
+def called(folder: Path, listing: CaptionListing) -> CaptionListing:
+    """What a file in a folder has, by the name of the folder."""
+    return replace(listing, name=folder.resolve().name, source=str(folder.resolve()))
 
 
 def list_file(file: Path) -> CaptionListing:
     suffix = file.suffix.lower()
     root = file.parent.parent if file.parent.name == "annotations" else file.parent
+    if holds_tokens(file) or file.name.endswith(ENDINGS):
+        return list_tokens(file, root)
     if suffix in TABLES:
         return list_rows(file, root, read_table, [file])
     if suffix == ".jsonl":
@@ -107,94 +127,26 @@ def list_rows(path: Path, root: Path, read: Reader, files: list[Path]) -> Captio
     return judged(CaptionListing(name, root, items, (), (), (), source=str(path.resolve())), found)
 
 
-# Flickr8k
-
-TOKENS = "Flickr8k.token.txt"
-LISTS = {
-    "train": "Flickr_8k.trainImages.txt",
-    "validation": "Flickr_8k.devImages.txt",
-    "test": "Flickr_8k.testImages.txt",
-}
-
-
-def list_flickr8k(root: Path, text: Path) -> CaptionListing:
-    """Captions from one file, and the images of each split from three lists."""
-    found = Findings()
-    listed: dict[str, tuple[str, str]] = {}  # by image: its split, and where that stands
-    for split, file in LISTS.items():
-        for where, line in lines_of(text / file, found):
-            if line in listed:
-                found.faults.append(
-                    f"{where}: {legible(line)} is listed already ({listed[line][1]})"
-                )
-            else:
-                listed[line] = split, where
-    described: set[str] = set()
-    unlisted: dict[str, None] = {}
-
-    def rows() -> Iterator[Row]:
-        for where, line in lines_of(text / TOKENS, found):
-            name, tab, words = line.partition("\t")
-            image, _, number = name.rpartition("#")
-            if not tab or not number.isdecimal():
-                found.faults.append(f"{where}: this is not an image, #, a number, a tab and words")
-            elif image not in listed:
-                unlisted[image] = None
-            else:
-                described.add(image)
-                yield Row(where, image, words, listed[image][0])
-
-    items = gathered(rows(), Folder(root, INSIDE), found)
-    found.faults += [
-        f"{where}: {legible(image)} has no caption in {TOKENS}"
-        for image, (_, where) in listed.items()
-        if image not in described
-    ]
-    if unlisted:
-        found.notes.append(
-            f"{text / TOKENS}: {len(unlisted)} images are in none of the three lists, such as "
-            f"{legible(next(iter(unlisted)))}; not read"
-        )
-    listing = CaptionListing(
-        "flickr8k",
-        root,
-        items,
-        (),
-        (),
-        (),
-        licence="none stated, and the photographs stay their authors'; for research",
-        source="Hodosh, Young and Hockenmaier, 2013, Framing Image Description as a Ranking Task",
-    )
-    return judged(listing, found)
-
-
-def lines_of(file: Path, found: Findings) -> Iterator[tuple[str, str]]:
-    """The lines of a file that say something, each with where it stands."""
-    # Not `splitlines`, which also cuts at signs that are part of a text.
-    for number, line in enumerate(text_of(file, found).split("\n"), start=1):
-        if line.strip():
-            yield f"{file}, line {number}", line.strip("\r ")
-
-
-def text_of(file: Path, found: Findings) -> str:
-    try:
-        return contents(file).decode("utf-8-sig")
-    except UserError as trouble:
-        found.problems.append(str(trouble))
-        return ""
-    except UnicodeDecodeError as wrong:
-        line = wrong.object[: wrong.start].count(b"\n") + 1
-        found.problems.append(f"{file}, line {line}: not UTF-8; save the file with this encoding")
-        return wrong.object.decode("utf-8-sig", errors="replace")
-
-
 # Your own
 
 
+def names_captions(file: Path) -> bool:
+    """Whether the first line of a table names a column of images and one of captions."""
+    if file.suffix.lower() not in TABLES or not file.is_file():
+        return False
+    head = head_of(piped(file, Findings()) if has_pipes(file) else table(file, []))
+    return not any(column(head, names) is None for names in (IMAGE_COLUMNS, TEXT_COLUMNS))
+
+
+def head_of(rows: Iterator[tuple[int, list[str]]]) -> list[str]:
+    """What the first row calls its columns."""
+    return [name.strip().lower() for name in next(rows, (1, []))[1]]
+
+
 def read_table(file: Path, found: Findings) -> Iterator[Row]:
-    """A csv with a caption in each row; the sign between its columns may be , ; or a tab."""
-    rows = table(file, found.problems)
-    head = [name.strip().lower() for name in next(rows, (1, []))[1]]
+    """A csv with a caption in each row; the sign between its columns may be , ; | or a tab."""
+    rows = piped(file, found) if has_pipes(file) else table(file, found.problems)
+    head = head_of(rows)
     image, text, split = (column(head, names) for names in (IMAGE_COLUMNS, TEXT_COLUMNS, (SPLIT,)))
     if image is None or text is None:
         found.problems.append(
@@ -214,6 +166,22 @@ def read_table(file: Path, found: Findings) -> Iterator[Row]:
             continue
         cells = [shown(cell) for cell in row]
         yield Row(where, cells[image], cells[text], "" if split is None else cells[split])
+
+
+def has_pipes(file: Path) -> bool:
+    """Whether the first line has more | in it than other signs between columns."""
+    first = start_of(file).partition(b"\n")[0]
+    return max(b",;\t|", key=lambda sign: first.count(bytes([sign]))) == ord(PIPE)
+
+
+def piped(file: Path, found: Findings) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table with | between its columns; the last column may have more of them."""
+    columns = 0
+    for number, line in enumerate(text_of(file, found).split("\n"), start=1):
+        if line.strip():
+            row = line.rstrip("\r").split(PIPE, columns - 1 if columns else -1)
+            columns = columns or len(row)
+            yield number, row
 
 
 def shown(cell: str) -> str:

@@ -20,6 +20,7 @@ from regard.data.caption_files import list_captions
 from regard.data.caption_rows import CaptionItem, CaptionListing
 from regard.data.catalogue import resolve
 from regard.data.division import TEST, VALIDATION, divide
+from regard.data.flickr import FLICKR8K, flickr8k_place
 from regard.data.images import SPLITS, Channels, FileImages, Images, joined
 from regard.data.store import first_of, squares
 from regard.errors import UserError
@@ -97,11 +98,15 @@ def read_captions(data: str | Path, *, skip_bad: bool = False) -> CaptionSet:
     The first fault is a `UserError`. With `skip_bad`, a row or an image that is no use is left out
     and named in `skipped`; what makes the whole file doubtful is an error all the same.
     """
-    path = resolve(data)
-    listing = list_captions(path)
+    listing = list_captions(place_of(data))
     if wrong := (*listing.problems, *(() if skip_bad else listing.faults)):
         raise UserError(first_of(list(wrong)))
     return from_listing(listing)
+
+
+def place_of(data: str | Path) -> Path:
+    """Where captions lie that are said by a path or a name; flickr8k is a name and no folder."""
+    return flickr8k_place() if data == FLICKR8K else resolve(data)
 
 
 def captions_at_size(

@@ -7,8 +7,9 @@ A name, also of a set of your own, is looked for in `$REGARD_DATA`, then in the 
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,6 +23,8 @@ from regard.errors import UserError
 from regard.folders import data_folders
 
 DEBIAN = Path("/usr/share/datasets")
+LABELS = 20  # by so many first labels, idx files are told apart
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/{1,2}[^/]")  # of two letters or more: C:/ is a path
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Known:
     read: Callable[[Path], ImageSet]
     holds: Callable[[Path], bool]  # whether a folder or a file is this set
     places: tuple[str, ...] = ()  # under each folder that is searched; the first is where it is put
+    labels: tuple[int, ...] = ()  # of its first images for training, by which its files are known
     address: str = ""  # what comes before the names of the files
     files: tuple[Remote, ...] = ()
 
@@ -56,17 +60,52 @@ def read_images(data: str | Path, *, learning: bool = True) -> ImageSet:
         known = KNOWN[data]
         if path := find(known):
             return known.read(path)
-        raise UserError(f"{data} is not on this machine: {how_to_get(known)}")
+        raise UserError(f"{data} is not on this machine: {how_to_get(known)}{beside(data)}")
     return read_path(resolve(data), learning)
 
 
 def resolve(data: str | Path) -> Path:
     """Your own set: a path, or the name of one in the folders that are searched."""
+    refuse_address(data)
     path = Path(data).expanduser()
-    if path.is_absolute() or len(path.parts) != 1 or os.path.exists(path):
+    if path.is_absolute() or is_path(data) or os.path.exists(path):
         return path
-    named = (folder / path for folder in data_folders())
-    return next((there for there in named if os.path.exists(there)), path)
+    return named_place(str(data)) or path
+
+
+def named_place(name: str) -> Path | None:
+    """Where a set of this name lies in the folders that are searched, and nowhere else."""
+    there = (folder / name for folder in data_folders())
+    return next((path for path in there if os.path.exists(path)), None)
+
+
+def is_path(data: str | Path) -> bool:
+    """Whether data are said with a separator, as ./mnist is: then no name is meant."""
+    return len(Path(data).parts) != 1 or any(sign in str(data) for sign in {"/", os.sep})
+
+
+def as_typed(data: str | Path) -> str:
+    """Data as a flag would name them: a `Path` is a path, also where a set has its name."""
+    if isinstance(data, str) or is_path(data):
+        return str(data)
+    return os.path.join(os.curdir, data)
+
+
+def refuse_address(data: str | Path) -> None:
+    """Nothing is read over the network, except by `regard data fetch`."""
+    if isinstance(data, str) and ADDRESS.match(data):
+        raise UserError(
+            f"{data} is an address, and data are read from files: download it, and give the path "
+            "of what you have then"
+        )
+
+
+def beside(name: str) -> str:
+    """For the end of a sentence: that a name is not the file or folder that is called the same."""
+    if not os.path.exists(name):
+        return ""
+    what = "folder" if os.path.isdir(name) else "file"
+    return f"; {name} is the name of a data set: for the {what} of that name here, write ./{name}"
 
 
 def lasting(data: str, names: Container[str]) -> str:
@@ -79,8 +118,8 @@ def read_path(path: Path, learning: bool = True) -> ImageSet:
     if cifar.holds_cifar(path):
         return read_cifar10(path)
     if idx.holds_idx(path):
-        likely = "fashion-mnist" if "fashion" in str(path.resolve()).lower() else "mnist"
-        return KNOWN[likely].read(path)
+        known = known_by_labels(path)
+        return read_own_idx(path) if known is None else known.read(path)
     try:
         listing = list_images(path, learning=learning)
     except UserError as trouble:
@@ -173,6 +212,34 @@ def read_fashion_mnist(folder: Path) -> ImageSet:
     return read_idx_set(KNOWN["fashion-mnist"], tuple(names.split(",")), folder)
 
 
+def known_by_labels(folder: Path) -> Known | None:
+    """Which set the idx files in a folder are: by their labels, or by what the folder is called."""
+    labels = idx.first_labels(folder, LABELS)
+    sets = [known for known in KNOWN.values() if known.labels]
+    for known in sets:
+        if known.labels == labels:
+            return known
+    names = {part.name for part in (folder.resolve(), folder.resolve().parent)}
+    return next((known for known in sets if names & {*known.places}), None)
+
+
+def read_own_idx(folder: Path) -> ImageSet:
+    """Idx files of nobody's known set: classes are the labels that training has."""
+    train, test = (idx.read_idx(folder, split) for split in ("train", "test"))
+    labels, numbers = np.unique(train.labels, return_inverse=True)
+    if strange := sorted({*test.labels.tolist()} - {*labels.tolist()}):
+        raise UserError(f"{folder}: test has label {strange[0]}, which no image for training has")
+    if len(labels) == 1:
+        raise UserError(f"{folder} has one class only, {labels[0]}; there is nothing to tell apart")
+    found = with_validation(
+        folder.resolve().name,
+        tuple(map(str, labels)),
+        replace(train, labels=numbers.astype(np.int64)),
+        replace(test, labels=np.searchsorted(labels, test.labels).astype(np.int64)),
+    )
+    return replace(found, source=str(folder.resolve()))
+
+
 def read_idx_set(known: Known, classes: tuple[str, ...], folder: Path) -> ImageSet:
     train, test = (idx.read_idx(folder, split, len(classes)) for split in ("train", "test"))
     return official(known, classes, train, test)
@@ -184,21 +251,19 @@ def read_cifar10(path: Path) -> ImageSet:
 
 
 def official(known: Known, classes: tuple[str, ...], train: Split, test: Split) -> ImageSet:
-    """A set that comes as train and test; a tenth of each class of train is for validation."""
+    """A set with a name, that comes as train and test."""
+    found = with_validation(known.name, classes, train, test)
+    return replace(found, licence=known.licence, source=known.source)
+
+
+def with_validation(name: str, classes: tuple[str, ...], train: Split, test: Split) -> ImageSet:
+    """Train and test as they come; a tenth of each class of train is for validation."""
     rows = divide(train.labels, validation=VALIDATION, test=0.0)
     learnt, held = (
         Split(ArrayImages(train.images.take(part)), train.labels[part])
         for part in (rows.train, rows.validation)
     )
-    return ImageSet(
-        known.name,
-        classes,
-        train=learnt,
-        validation=held,
-        test=test,
-        licence=known.licence,
-        source=known.source,
-    )
+    return ImageSet(name, classes, train=learnt, validation=held, test=test)
 
 
 EMBEDDED: Mapping[str, Known] = MappingProxyType(
@@ -224,6 +289,7 @@ KNOWN: Mapping[str, Known] = MappingProxyType(
             read_mnist,
             idx.holds_idx,
             ("mnist", "MNIST"),
+            (5, 0, 4, 1, 9, 2, 1, 3, 1, 4, 3, 5, 3, 6, 1, 7, 2, 8, 6, 9),
             # The authors' own page hands out no files any more; this mirror has the same ones.
             "https://ossci-datasets.s3.amazonaws.com/mnist/",
             (
@@ -241,6 +307,7 @@ KNOWN: Mapping[str, Known] = MappingProxyType(
             read_fashion_mnist,
             idx.holds_idx,
             ("fashion-mnist", "fashion_mnist", "FashionMNIST"),
+            (9, 0, 0, 3, 0, 2, 7, 2, 5, 5, 0, 9, 5, 5, 7, 9, 1, 0, 6, 4),
             "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
             (
                 Remote("train-images-idx3-ubyte.gz", 26421880, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
@@ -257,6 +324,7 @@ KNOWN: Mapping[str, Known] = MappingProxyType(
             read_cifar10,
             cifar.holds_cifar,
             ("cifar10", "cifar-10", "CIFAR10", "CIFAR-10", *cifar.FOLDERS, *cifar.ARCHIVES),
+            (),
             "https://www.cs.toronto.edu/~kriz/",
             (Remote("cifar-10-binary.tar.gz", 170052171, "c32a1d4ab5d03f1284b67883e8d87530"),),
         ),

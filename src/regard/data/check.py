@@ -1,6 +1,7 @@
 """Everything that is wrong with a data set, found before any training."""
 
 import hashlib
+import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -9,14 +10,22 @@ from pathlib import Path
 
 from regard.data import caption_check
 from regard.data.caption_check import CaptionReport
-from regard.data.caption_files import NAMES, TABLES, TEXT_COLUMNS, TOKENS
+from regard.data.caption_files import (
+    IMAGE_COLUMNS,
+    NAMES,
+    TABLES,
+    TEXT_COLUMNS,
+    files_in,
+    names_captions,
+)
 from regard.data.captions import CaptionSet
-from regard.data.catalogue import EMBEDDED, KNOWN, from_listing, read_images, resolve
+from regard.data.catalogue import EMBEDDED, KNOWN, find, from_listing, read_images, resolve
 from regard.data.cifar import holds_cifar
 from regard.data.corpus import CORPORA
 from regard.data.embedded.scene_grammar import true_of
 from regard.data.embedded.scene_set import HELD, scene_set
 from regard.data.embedded.scenes import scene
+from regard.data.flickr import FLICKR8K, TOKENS, holds_tokens, start_of
 from regard.data.idx import holds_idx
 from regard.data.images import SPLITS, FileImages, ImageSet
 from regard.data.labelled import LABELLED
@@ -67,13 +76,25 @@ def check(
             return of_words(data)  # what is not on this machine is an error, and not a fault of it
     if data == SCENES:
         return check_scenes()
+    if data == FLICKR8K:
+        return caption_check.check_captions(data, workers=workers)
+    if data in EMBEDDED or data in KNOWN:
+        if data in KNOWN and find(KNOWN[data]) is None:
+            read_images(data)  # which says how it comes here
+        return check_official(data)
     path = resolve(data)
     if (found := check_words(data, path, text, label, pair)) is not None:
         return found
-    if data == FLICKR8K or holds_captions(path):
+    if holds_captions(path):
         return caption_check.check_captions(data, workers=workers)
-    if data in EMBEDDED or data in KNOWN or holds_cifar(path) or holds_idx(path):
+    if holds_cifar(path) or holds_idx(path):
         return check_official(data)
+    if keys := keys_of(path):
+        raise UserError(
+            f"{path} has the keys {', '.join(keys)} in its lines: neither images with captions, "
+            "for which there must be image and caption, nor a table of texts and labels, which are "
+            "read as .csv or .tsv"
+        )
     if is_plain(path):
         return said(check_text, data)
     if not os.path.exists(path) and not any(sign in data for sign in "/\\."):
@@ -119,7 +140,7 @@ def check_words(
     try:
         if is_blank(path):
             return TextReport((f"{path} is empty, or has nothing but spaces and line breaks",))
-        if path.name in NAMES and path.is_file():
+        if (path.name in NAMES and path.is_file()) or names_captions(path):
             return None
         if holds_pairs(path):
             return said(check_pairs, data)
@@ -139,7 +160,7 @@ def said(check_one: Callable[..., TextReport], data: str, *columns: str) -> Text
         return TextReport((str(trouble),))
 
 
-SCENES, FLICKR8K = "scenes", "flickr8k"  # sets of captions that have a name
+SCENES = "scenes"  # drawn
 
 
 def holds_captions(path: Path) -> bool:
@@ -148,7 +169,7 @@ def holds_captions(path: Path) -> bool:
         if path.is_dir():
             texts = (path / TOKENS, path / "Flickr8k_text" / TOKENS)
             official = (path / "annotations").glob("captions_*.json")
-            named = (path / name for name in NAMES if (path / name).is_file())
+            named = files_in(path)
             return any(map(Path.is_file, texts)) or any(official) or any(map(says_words, named))
         return path.is_file() and says_words(path)
     except OSError:
@@ -156,13 +177,33 @@ def holds_captions(path: Path) -> bool:
 
 
 def says_words(file: Path) -> bool:
-    """Whether a file is one of captions: a table may be of paths and labels."""
+    """Whether a file is one of captions: a table may be of paths and labels, or of texts."""
+    if holds_tokens(file) or names_captions(file):
+        return True
     if file.suffix.lower() not in TABLES:
-        return file.suffix.lower() in (".json", ".jsonl")
+        keys = keys_of(file)
+        return file.suffix.lower() in (".json", ".jsonl") and (not keys or speaks_of_images(keys))
     head = {name.strip().lower() for name in next(table(file, []), (1, []))[1]}
     if head.isdisjoint(TEXT_COLUMNS):
         return file.name in NAMES and head.isdisjoint(LABEL_COLUMNS)
     return True
+
+
+def speaks_of_images(keys: list[str]) -> bool:
+    """Whether one of some keys is what images are called by."""
+    return not {*IMAGE_COLUMNS}.isdisjoint(key.strip().lower() for key in keys)
+
+
+def keys_of(file: Path) -> list[str]:
+    """What the first object of json lines has; nothing of other files, nor of what is no json."""
+    if file.suffix.lower() != ".jsonl" or not file.is_file():
+        return []
+    first = next((line for line in start_of(file).split(b"\n") if line.strip()), b"")
+    try:
+        entry = json.loads(first)
+    except (ValueError, RecursionError):
+        return []
+    return [str(key) for key in entry] if isinstance(entry, dict) else []
 
 
 def check_scenes() -> CaptionReport:

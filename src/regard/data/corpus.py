@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from regard.data.catalogue import resolve
+from regard.data.catalogue import beside, resolve
 from regard.data.images import SPLITS
 from regard.data.text import BLOCK, Span, Text, opened
 from regard.errors import UserError, nearest
@@ -138,6 +138,7 @@ def read_named(name: str) -> Corpus:
     home = data_folders()[0] / named.places[0]
     raise UserError(
         f"{name} is not on this machine: put {named.files} from {named.source} into {home}"
+        f"{beside(name)}"
     )
 
 

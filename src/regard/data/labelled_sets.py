@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from regard.data.catalogue import beside
 from regard.data.label_files import Read, named_column, part_files, read_labels, rows_of
 from regard.data.pair_files import lines_of
 from regard.errors import UserError
@@ -79,6 +80,7 @@ def place_of(name: str) -> Path | None:
         home = data_folders()[0] / named.places[0]
         raise UserError(
             f"{name} is not on this machine: put {named.files} from {named.source} into {home}"
+            f"{beside(name)}"
         )
     return found
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from regard.data.languages import header
 from regard.data.listing import SPELLINGS
 from regard.data.text import opened
 from regard.errors import UserError
@@ -26,6 +27,7 @@ OFFICIAL = {"test_2016_flickr": "test", "test_2017_flickr": "test2017"}  # tests
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # de, deu, pt-BR, zh_Hans
 TEST = re.compile(r"test[\w-]*", re.IGNORECASE)  # one more test: test_2018
 TABLE = "tsv"
+LONGEST_NAMES = 256  # bytes of a line that names columns
 
 
 class Read(NamedTuple):
@@ -57,11 +59,18 @@ def read_aligned(source: Path, target: Path) -> Read:
     )
 
 
+def named_columns(path: Path) -> tuple[str, str] | None:
+    """What the line above calls the two columns of a file, if it names languages."""
+    with opened(path) as file:
+        return header(file.readline(LONGEST_NAMES).removeprefix(codecs.BOM_UTF8))
+
+
 def read_table(path: Path) -> Read:
-    """One file of two columns with a tab between them, and no line above that names them."""
+    """One file of two columns with a tab between them; a line above may name the languages."""
+    first = 2 if named_columns(path) else 1
 
     def rows() -> Iterator[tuple[Place, ...]]:
-        for n, line in enumerate(lines_of(path), start=1):
+        for n, line in enumerate(lines_of(path)[first - 1 :], start=first):
             yield tuple((f"{path}, line {n}", column) for column in line.split(b"\t"))
 
     return gathered(rows())

@@ -20,13 +20,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from regard.data.catalogue import resolve
+from regard.data.catalogue import beside, resolve
 from regard.data.images import SPLITS
+from regard.data.languages import SIDES, Wanted, usual
 from regard.data.pair_files import (
     LANGUAGE,
     TABLE,
     Read,
     ending,
+    named_columns,
     part_files,
     read_aligned,
     read_parts,
@@ -35,8 +37,8 @@ from regard.data.pair_files import (
 from regard.errors import UserError, nearest
 from regard.folders import data_folders
 
+BOTH_WAYS = ("digits or words", "words or digits")  # in one set: there is no direction to choose
 HELD = 1_000  # pairs held out for validation, at the most
-SIDES = ("source", "target")  # what languages are called where nobody says
 
 
 class Named(NamedTuple):
@@ -56,7 +58,7 @@ PAIRS: Mapping[str, Named] = MappingProxyType(
             "23,000 numbers in digits and in English words, both ways",
             "Apache-2.0",
             "spelled by regard",
-            ("digits or words", "words or digits"),
+            BOTH_WAYS,
         ),
         "multi30k": Named(
             "31,000 captions of photographs in English and German",
@@ -107,6 +109,7 @@ class PairSet:
     origin: str = ""
     skipped: tuple[str, ...] = ()  # a sentence for each pair that was left out
     exact: bool = False  # whether nothing but the very text of a translation is right
+    files: tuple[str, str] = ("", "")  # where sources and where targets to learn from stand
 
     def __post_init__(self) -> None:
         if missing := [name for name in SPLITS if name not in self.parts]:
@@ -116,6 +119,11 @@ class PairSet:
         if part not in self.parts:
             raise ValueError(f"no part {part!r}; there are {', '.join(self.parts)}")
         return self.parts[part]
+
+    @property
+    def direction(self) -> str:
+        """As it is asked for: en-de. Nothing where each pair goes both ways."""
+        return "" if self.languages == BOTH_WAYS else "-".join(self.languages)
 
     def shared(self, part: str) -> int:
         """How many pairs of a part are, letter for letter, among those to learn from."""
@@ -135,14 +143,26 @@ class PairSet:
         return text.hexdigest()
 
 
-def read_pairs(name: str | Path, *, skip_bad: bool = False) -> PairSet:
+def read_pairs(
+    name: str | Path,
+    *,
+    skip_bad: bool = False,
+    direction: str = "",
+    like: tuple[str, str] | None = None,
+) -> PairSet:
     """Parallel texts by their name, or your own by their path.
 
-    - `own.tsv`: a text, a tab and its translation in each line, and no line above to name them.
-    - `own/`: a folder with files such as train.en and train.de, or with train.tsv. The languages
-      are in the order of their letters. val, valid, validation or dev, and test, may lie there
-      too; test_2017.en with test_2017.de is one more test, of that name.
-    - `own.en,own.de`: two files that go line by line.
+    - `own.tsv`: a text, a tab and its translation in each line; a line above may name the
+      languages, or source and target.
+    - `own/`: a folder with files such as train.en and train.de, or with train.tsv. English is
+      read and the other language is written; without English they are in the order of their
+      letters. val, valid, validation or dev, and test, may lie there too; test_2017.en with
+      test_2017.de is one more test, of that name.
+    - `own.en,own.de`: two files that go line by line, the first of which is read.
+
+    `direction`, such as "de-en", is by the endings of files or the names of columns; of a folder
+    with more than two languages it chooses two. Without it, `like` are the languages of a run:
+    they are taken in this order if the data have them, except of two files in an order of theirs.
 
     All may be packed by gzip. Without a part for validation, a tenth of the pairs to learn from is
     held out, at most 1,000: those whose sources have the smallest SHA-256. It is the same tenth on
@@ -153,18 +173,20 @@ def read_pairs(name: str | Path, *, skip_bad: bool = False) -> PairSet:
     UTF-8, a column too many) is left out and named in `skipped`; what makes a whole file doubtful
     is an error all the same.
     """
+    wanted = Wanted(direction, like)
     if isinstance(name, str) and name in PAIRS:
-        return read_named(name, skip_bad)
+        return read_named(name, skip_bad, wanted)
     path = resolve(name)
     try:
         if path.is_dir():
-            return read_folder(path, skip_bad)
+            return read_folder(path, skip_bad, wanted)
         if path.is_file():
-            return read_one(path, skip_bad)
+            return read_one(path, skip_bad, wanted)
     except OSError as trouble:
         raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
     if "," in str(name):
-        return read_two([resolve(part.strip()) for part in str(name).split(",")], skip_bad)
+        parts = [resolve(part.strip()) for part in str(name).split(",")]
+        return read_two(parts, skip_bad, Wanted(direction))
     named = not any(sign in str(name) for sign in "/\\.")
     raise UserError(f"{path} is not there" + (f"; {nearest(str(name), PAIRS)}" if named else ""))
 
@@ -184,43 +206,52 @@ def find_pairs(name: str) -> Path | None:
     return next((place for place in places if any(place.glob("train.*"))), None)
 
 
-def read_named(name: str, skip_bad: bool) -> PairSet:
+def read_named(name: str, skip_bad: bool, wanted: Wanted) -> PairSet:
     """Parallel texts that have a name, wherever they lie."""
     if name == "numerals":
         from regard.data.embedded.numerals import numerals
 
+        if wanted.direction:
+            raise UserError(
+                f"--direction {wanted.direction}: numerals go both ways in one set; leave it out"
+            )
         return numerals()
     if folder := find_pairs(name):
-        return read_known(name, folder, skip_bad)
+        return read_known(name, folder, skip_bad, wanted)
     named = PAIRS[name]
     home = data_folders()[0] / named.places[0]
     raise UserError(
         f"{name} is not on this machine: put {named.files} from {named.source} into {home}"
+        f"{beside(name)}"
     )
 
 
-def read_known(name: str, folder: Path, skip_bad: bool) -> PairSet:
-    """A folder that is known to hold the texts of a name."""
-    named = PAIRS[name]
-    reads = read_parts(folder, part_files(folder), named.languages)
-    found = from_reads(folder, named.languages, reads, skip_bad)
+def read_known(name: str, folder: Path, skip_bad: bool, wanted: Wanted) -> PairSet:
+    """A folder that is known to hold the texts of a name, perhaps in more languages than two."""
+    named, files = PAIRS[name], part_files(folder)
+    here = files.get("train", {})
+    languages = named.languages
+    if {*languages} <= {*here}:
+        languages = wanted.of(sorted({*here} - {TABLE}), languages, name)
+    found = of_two(folder, files, languages, skip_bad)
     return replace(found, name=name, licence=named.licence, origin=named.source)
 
 
 # Files and folders
 
 
-def read_one(path: Path, skip_bad: bool) -> PairSet:
+def read_one(path: Path, skip_bad: bool, wanted: Wanted) -> PairSet:
     """One file with two columns."""
     if ending(path) != TABLE:
         raise UserError(
             f"{path} is one file, and no .tsv: give a .tsv of two columns, two files with a comma "
             "between (own.en,own.de), or a folder with train.en and train.de"
         )
-    return from_reads(path, SIDES, {"train": read_table(path)}, skip_bad)
+    sides = Sides(named_columns(path) or SIDES, ("column 1", "column 2"))
+    return in_order_wanted(path, sides, {"train": read_table(path)}, skip_bad, wanted)
 
 
-def read_two(paths: list[Path], skip_bad: bool) -> PairSet:
+def read_two(paths: list[Path], skip_bad: bool, wanted: Wanted) -> PairSet:
     """Two files that go line by line, whose endings tell the languages if they are any."""
     if len(paths) != 2:
         names = ", ".join(map(str, paths))
@@ -230,32 +261,80 @@ def read_two(paths: list[Path], skip_bad: bool) -> PairSet:
             raise UserError(f"{path} is {'a folder' if path.is_dir() else 'not there'}")
     one, other = map(ending, paths)
     told = one != other and all(map(LANGUAGE.fullmatch, (one, other)))
-    read = read_aligned(*paths)
-    found = from_reads(paths[0], (one, other) if told else SIDES, {"train": read}, skip_bad)
+    ours, theirs = (path.name for path in paths)
+    sides = Sides((one, other) if told else SIDES, (ours, theirs))
+    found = in_order_wanted(
+        paths[0], sides, {"train": read_aligned(*paths)}, skip_bad, wanted, f"{ours},{theirs}"
+    )
     origin = ",".join(str(path.resolve()) for path in paths)
-    return replace(found, name=",".join(path.name for path in paths), origin=origin)
+    return replace(found, name=f"{ours},{theirs}", origin=origin)
 
 
-def read_folder(folder: Path, skip_bad: bool) -> PairSet:
+def read_folder(folder: Path, skip_bad: bool, wanted: Wanted) -> PairSet:
     """A folder with two files for each part, or a table for each."""
     files = part_files(folder)
     languages = sorted(files.get("train", {}))
     for name, named in PAIRS.items():
         # By its path it is the same as by its name, whatever other languages lie there.
         if folder.resolve().name in named.places and {*named.languages} <= {*languages}:
-            return read_known(name, folder, skip_bad)
+            return read_known(name, folder, skip_bad, wanted)
     if languages == [TABLE]:
-        reads = {part: read_table(found[TABLE]) for part, found in files.items() if TABLE in found}
-        return from_reads(folder, SIDES, reads, skip_bad)
+        tables = {part: found[TABLE] for part, found in files.items() if TABLE in found}
+        train = tables["train"]
+        sides = Sides(
+            named_columns(train) or SIDES,
+            (f"column 1 of {train.name}", f"column 2 of {train.name}"),
+        )
+        reads = {part: read_table(path) for part, path in tables.items()}
+        return in_order_wanted(folder, sides, reads, skip_bad, wanted)
+    several = len(languages) > 2 and TABLE not in languages
+    if several and (wanted.direction or {*(wanted.like or [""])} <= {*languages}):
+        one, other = languages[:2]  # which are never taken, for two were named
+        return of_two(folder, files, wanted.of(languages, (one, other), str(folder)), skip_bad)
     if len(languages) != 2 or TABLE in languages:
         names = ", ".join(sorted(file.name for file in files.get("train", {}).values()))
         raise UserError(
             f"{folder} has {names or 'no file'} for training, where "
-            "train.en and train.de, say, or train.tsv should be; two of several can be named with "
-            f"a comma between: {folder / 'train.en'},{folder / 'train.de'}"
+            "train.en and train.de, say, or train.tsv should be; two of several languages are "
+            "chosen by --direction en-de"
         )
-    one, other = languages
-    return from_reads(folder, (one, other), read_parts(folder, files, (one, other)), skip_bad)
+    order = wanted.of(languages, usual(languages), str(folder))
+    return of_two(folder, files, order, skip_bad)
+
+
+def of_two(
+    folder: Path,
+    files: Mapping[str, Mapping[str, Path]],
+    languages: tuple[str, str],
+    skip_bad: bool,
+) -> PairSet:
+    """The files of two languages in a folder: the first is read, the second written."""
+    found = from_reads(folder, languages, read_parts(folder, files, languages), skip_bad)
+    ours, theirs = (files["train"][language].name for language in languages)
+    return replace(found, files=(ours, theirs))
+
+
+class Sides(NamedTuple):
+    """What the two sides of some pairs are called, and where they stand, as they lie in files."""
+
+    languages: tuple[str, str]
+    files: tuple[str, str]
+
+
+def in_order_wanted(
+    path: Path,
+    sides: Sides,
+    reads: Mapping[str, Read],
+    skip_bad: bool,
+    wanted: Wanted,
+    name: str = "",
+) -> PairSet:
+    """What was read as it lies there, or the other way round."""
+    (one, other), (ours, theirs) = sides
+    if wanted.of(sides.languages, sides.languages, name or str(path)) != sides.languages:
+        (one, other), (ours, theirs) = (other, one), (theirs, ours)
+        reads = {part: Read(read.target, read.source, read.faults) for part, read in reads.items()}
+    return replace(from_reads(path, (one, other), reads, skip_bad), files=(ours, theirs))
 
 
 def from_reads(

@@ -62,7 +62,7 @@ def is_own(recipe: Recipe, task: str) -> bool:
 
 def is_here(data: str) -> bool:
     """Whether data of this name are embedded, or lie on this machine."""
-    from regard.data.catalogue import EMBEDDED, KNOWN, find, resolve
+    from regard.data.catalogue import EMBEDDED, KNOWN, find, named_place, resolve
     from regard.data.corpus import CORPORA, find_corpus
     from regard.data.labelled import LABELLED, find_labelled
     from regard.data.pairs import PAIRS, find_pairs
@@ -73,7 +73,7 @@ def is_here(data: str) -> bool:
     if data in KNOWN:
         return find(KNOWN[data]) is not None
     if data in CAPTIONED:
-        return not CAPTIONED[data].address or resolve(data).exists()
+        return not CAPTIONED[data].address or named_place(data) is not None
     if data in CORPORA:
         return not CORPORA[data].places or find_corpus(data) is not None
     if data in PAIRS:

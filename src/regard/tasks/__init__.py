@@ -103,7 +103,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
                 "train": (
                     "regard train translate",
                     "regard train translate --data own.en,own.de",
-                    "regard train translate --recipe multi30k --reverse",
+                    "regard train translate --recipe multi30k --direction de-en",
                 ),
                 "evaluate": ("regard evaluate runs/translate-numerals-001",),
                 "predict": (

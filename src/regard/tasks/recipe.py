@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from regard.errors import UserError, nearest
 from regard.tasks import find
 
 C = TypeVar("C")
+MOST_EPOCHS = 50  # that follow from how few images there are
 FOLDER = Path(__file__).parent / "recipes"
 
 
@@ -38,6 +39,10 @@ class About:
     """How far from it a single run may be."""
     default: bool = False
     """Whether it is taken for its data when no recipe is named."""
+    shape: tuple[int, ...] = ()
+    """Channels, rows and columns of images for which it is taken too, whoever's they are, …"""
+    images: int = 0
+    """… and how many of them it was made for: of fewer it makes more epochs."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Recipe:
     name: str
     about: About
     values: Mapping[str, Any]
+    why: str = ""  # it was chosen, if not for the name of its data
 
     def config(self, kind: type[C]) -> C:
         """The configuration, or a sentence about the key that is wrong."""
@@ -77,7 +83,10 @@ def recipes(task: str) -> dict[str, Recipe]:
 
 
 def choose_recipe(task: str, name: str | None = None, data: str | None = None) -> Recipe:
-    """The recipe named, by name or path; else the one for the data; else that for your own."""
+    """The recipe named, by name or path; else the one for the data; else that for your own.
+
+    Of your own data, images may be of a shape that a recipe is for.
+    """
     known = recipes(task)
     if name is not None:
         if name in known:
@@ -89,4 +98,24 @@ def choose_recipe(task: str, name: str | None = None, data: str | None = None) -
     if data is None:
         data = find(task).load_config()().data
     own = next(recipe for recipe in default if not recipe.values.get("data"))
-    return next((recipe for recipe in default if recipe.values.get("data") == data), own)
+    found = next((recipe for recipe in default if recipe.values.get("data") == data), None)
+    if found is None and (shaped := [recipe for recipe in default if recipe.about.shape]):
+        found = fitting(shaped, data)
+    return found or own
+
+
+def fitting(shaped: Sequence[Recipe], data: str) -> Recipe | None:
+    """The recipe for images of the shape that these have, as long as that many need it."""
+    from regard.data.peek import peek
+
+    seen = peek(data)
+    recipe = next((each for each in shaped if seen and each.about.shape == seen.shape), None)
+    if seen is None or recipe is None:
+        return None
+    channels, rows, columns = seen.shape
+    values = dict(recipe.values)
+    train = values["train"] = dict(table(values, "train", source=recipe.name))
+    more = round(recipe.about.images / max(1, seen.images) * train["epochs"])
+    train["epochs"] = min(MOST_EPOCHS, max(train["epochs"], more))
+    grey = "grey" if channels == 1 else "coloured"
+    return replace(recipe, values=values, why=f"as images are {grey}, {rows} × {columns}")

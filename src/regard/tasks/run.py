@@ -22,6 +22,7 @@ from torch import nn
 from regard.attention import Mask
 from regard.attention.heads import Attention
 from regard.config import build, change, to_values
+from regard.data.catalogue import as_typed
 from regard.data.labelled_sets import LABELLED
 from regard.errors import UserError
 from regard.look.document import data_uri
@@ -81,12 +82,12 @@ def train(
         config = opened.config(entry.load_config())
         chosen = None
     else:
-        name = None if data is None else str(data)
+        name = None if data is None else as_typed(data)
         chosen = choose_recipe(task, None if recipe is None else str(recipe), name)
         config = chosen.config(entry.load_config())
     said = dict(flattened(changes))
     if data is not None:
-        said["data"] = str(data)
+        said["data"] = as_typed(data)
     if epochs is not None:
         said["train.epochs"] = epochs
     if threads is not None:

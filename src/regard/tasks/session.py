@@ -144,6 +144,9 @@ class Session:
         self.say(f"{parameters(model):,} parameters on {device_name(where, threads=False)}")
         if self.recipe is not None and self.recipe.about.expect:
             self.say(expectation(self.recipe, self.departs))
+        elif self.recipe is not None:
+            why = f", {self.recipe.why}" if self.recipe.why else ""
+            self.say(f"recipe {self.recipe.name}{why}: {self.recipe.about.words}")
 
     def begun(self, out: Path | None, root: Path, data: Any, where: torch.device) -> None:
         """Make a new folder, with what was asked and what the data are."""

@@ -10,6 +10,7 @@ from torch import nn
 
 from regard.config import to_values
 from regard.data.catalogue import lasting
+from regard.data.flickr import FLICKR8K
 from regard.errors import UserError
 from regard.model.captioner import Captioner
 from regard.model.config import CaptionerConfig, ViTConfig
@@ -54,7 +55,9 @@ def settle(config: CaptionConfig, data: CaptionData) -> CaptionConfig:
         encoder = encoder_of(config)
         seen_by = str(Path(seen_by).absolute())  # a run may be loaded from any folder
     model = replace(model, words=count, encoder=encoder, context_width=width)
-    return replace(config, data=lasting(config.data, (SCENES,)), encoder=seen_by, model=model)
+    return replace(
+        config, data=lasting(config.data, (SCENES, FLICKR8K)), encoder=seen_by, model=model
+    )
 
 
 def encoder_of(config: CaptionConfig) -> ViTConfig:

@@ -38,6 +38,7 @@ class ClassifyData:
 
     images: ImageSet
     facts: Facts
+    enlarged: str = ""  # from which size, if images were smaller than the model reads them
 
     @property
     def name(self) -> str:
@@ -50,13 +51,15 @@ class ClassifyData:
         return (
             f"{self.name}: {train:,} images to train on, {validation:,} to choose by, {test:,} to "
             f"test, {len(self.facts.classes)} classes, {self.facts.size} × {self.facts.size} "
-            f"pixels{skipped}"
+            f"pixels{self.enlarged and f' (enlarged from {self.enlarged})'}{skipped}"
         )
 
 
 def read(config: ClassifyConfig) -> ClassifyData:
     """The images a configuration names, at the size its model wants."""
-    images, channels = sized(config, read_images(config.data))
+    found = read_images(config.data)
+    enlarged = smaller(found, config.chosen.image)
+    images, channels = sized(config, found)
     for name in ("train", "validation"):
         if not len(images[name]):
             raise UserError(f"{images.name} has no image in {name}; training needs some")
@@ -74,7 +77,17 @@ def read(config: ClassifyConfig) -> ClassifyData:
             images=(len(images.train), len(images.validation), len(images.test)),
             skipped=images.skipped,
         ),
+        enlarged,
     )
+
+
+def smaller(found: ImageSet, size: int) -> str:
+    """Rows and columns of the first image, if its shorter side has to be enlarged to this size."""
+    try:
+        *_, rows, columns = found.train.images[0].shape if len(found.train) else (size, size)
+    except UserError:
+        return ""  # it is left out, or refused with its reason
+    return f"{rows} × {columns}" if min(rows, columns) < size else ""
 
 
 def read_other(config: ClassifyConfig, facts: Facts) -> ClassifyData:

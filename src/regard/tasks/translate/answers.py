@@ -9,7 +9,7 @@ from typing import Any
 from regard.errors import UserError
 from regard.tasks.texts import asked
 from regard.tasks.translate.data import Facts, TranslateData, part_of
-from regard.tasks.translate.judging import Translator, translate
+from regard.tasks.translate.judging import Translator, translate, warn_if_exchanged
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ def sentence(facts: Facts, name: str, text: str, truth: str | None = None) -> Se
 
 def predict(trained: Translator, sentences: Sequence[Sentence]) -> list[Answer]:
     """A translation of each sentence; of a blank one, nothing."""
+    warn_if_exchanged(trained.facts, [each.tokens for each in sentences if each.truth is None])
     said = translate(trained, [each.tokens for each in sentences])
     return [
         Answer(each.name, each.text, found.text, found.score, each.truth)

@@ -45,8 +45,10 @@ class TranslateConfig:
 
     data: str = "numerals"
     """`numerals`, `multi30k`, a .tsv, two files such as own.en,own.de, or a folder with them."""
-    reverse: bool = False
-    """Translate the second language into the first."""
+    direction: str = ""
+    """Which language is put into which, such as `en-de`: by the endings of files, or the names of
+    columns. When not said: two files as they are given, the first into the second; of a folder,
+    English into the other language."""
     batch: int = 4096
     """Tokens in a batch, both sides and padding counted, at the most."""
     longest: int = 250

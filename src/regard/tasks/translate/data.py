@@ -25,6 +25,7 @@ from regard.data.vocabulary import Vocabulary, fit_vocabulary, from_text
 from regard.errors import UserError
 from regard.tasks.pixels import SHARE, batch_seeds
 from regard.tasks.translate.config import TranslateConfig
+from regard.tasks.translate.exchanged import Typical, typical_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,7 @@ class Facts:
     pairs: tuple[int, int, int]  # in train, validation and test
     longest: int  # tokens of the longest sentence that is read or written, its end not counted
     skipped: tuple[str, ...] = ()
+    typical: Typical = ((), ())  # tokens that are frequent on one side and rare on the other
 
     @property
     def parts(self) -> tuple[int, int, int]:
@@ -57,6 +59,7 @@ class TranslateData:
     facts: Facts
     batch: int  # for what is said of padding
     own: bool = True  # whether its training pairs are those that the model learnt
+    tokens: Tokens | None = None  # of all training pairs, if they have been cut already
 
     @property
     def name(self) -> str:
@@ -75,17 +78,17 @@ class TranslateData:
 
     @cached_property
     def everything(self) -> Tokens:
-        return in_tokens(self.pairs["train"], self.facts.words)
+        return self.tokens or in_tokens(self.pairs["train"], self.facts.words)
 
     def words(self) -> str:
-        """What there is, and how much of a batch is padding."""
+        """What is put into what, what there is, and how much of a batch is padding."""
         train, validation, test = self.facts.pairs
-        one, other = self.facts.languages
         tested = f", {test:,} to test" if test else ""
         skipped = f", {len(self.facts.skipped):,} left out" if self.facts.skipped else ""
         lines = [
-            f"{self.name}, {one} to {other}: {train:,} pairs to train on, {validation:,} to choose "
-            f"by{tested}; {len(self.facts.words):,} kinds of token{skipped}"
+            way(self.pairs),
+            f"{self.name}: {train:,} pairs to train on, {validation:,} to choose "
+            f"by{tested}; {len(self.facts.words):,} kinds of token{skipped}",
         ]
         tokens = self.train
         if long := train - len(tokens):
@@ -106,7 +109,7 @@ class TranslateData:
 
 def read(config: TranslateConfig) -> TranslateData:
     """The pairs a configuration names, with a vocabulary of both languages."""
-    found = turned(read_pairs(config.data, skip_bad=config.skip_bad), config.reverse)
+    found = read_pairs(config.data, skip_bad=config.skip_bad, direction=config.direction)
     for name in ("train", "validation"):
         if not len(found[name]):
             raise UserError(f"{found.name} has no pair in {name}; training needs some")
@@ -116,6 +119,7 @@ def read(config: TranslateConfig) -> TranslateData:
         vocabulary = fit_vocabulary(texts, config.vocabulary)
     except ValueError as trouble:
         raise UserError(f"{found.name}: {trouble}") from None
+    tokens = in_tokens(train, vocabulary)
     facts = Facts(
         data=found.name,
         digest=found.digest,
@@ -124,8 +128,9 @@ def read(config: TranslateConfig) -> TranslateData:
         pairs=counts(found),
         longest=config.longest,
         skipped=found.skipped,
+        typical=typical_tokens(tokens, vocabulary),
     )
-    data = TranslateData(found, facts, config.batch)
+    data = TranslateData(found, facts, config.batch, tokens=tokens)
     for name, tokens in (("train", data.train), ("validation", data.validation)):
         if not len(tokens):
             raise UserError(
@@ -136,22 +141,20 @@ def read(config: TranslateConfig) -> TranslateData:
 
 
 def read_other(config: TranslateConfig, facts: Facts, name: str) -> TranslateData:
-    """Other pairs, cut as the run cuts its own."""
+    """Other pairs, cut as the run cuts its own, and in its direction if their names tell it."""
     config = change(config, {"data": name})
-    found = turned(read_pairs(config.data, skip_bad=config.skip_bad), config.reverse)
+    found = read_pairs(config.data, skip_bad=config.skip_bad, like=facts.languages)
     theirs = replace(
         facts, data=found.name, digest=found.digest, pairs=counts(found), skipped=found.skipped
     )
     return TranslateData(found, theirs, config.batch, own=False)
 
 
-def turned(pairs: PairSet, reverse: bool) -> PairSet:
-    """The same pairs, or each the other way round."""
-    if not reverse:
-        return pairs
-    one, other = pairs.languages
-    parts = {name: part.swapped() for name, part in pairs.parts.items()}
-    return replace(pairs, languages=(other, one), parts=parts)
+def way(pairs: PairSet) -> str:
+    """Which language is put into which, and where these lie."""
+    (one, other), (ours, theirs) = pairs.languages, pairs.files
+    where = f": {ours} to {theirs}" if ours else ""
+    return f"translating {one} → {other}{where}"
 
 
 def counts(pairs: PairSet) -> tuple[int, int, int]:

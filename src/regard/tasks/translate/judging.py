@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ from regard.progress import progress
 from regard.tasks.task import Trained
 from regard.tasks.translate.config import TranslateConfig, WritingConfig
 from regard.tasks.translate.data import Facts, TranslateData, part_of
+from regard.tasks.translate.exchanged import warning
 
 Translator = Trained[TranslateConfig, Facts]
 AT_ONCE = 128  # sentences that are translated together
@@ -89,6 +91,9 @@ def judge(trained: Translator, data: TranslateData, split: str) -> Judgement:
     """Translate every source of a split, and compare."""
     part, longest = part_of(data, split), trained.facts.longest
     sources = [trained.facts.words.encode(text) for text in part.source]
+    if not data.own:
+        targets = [trained.facts.words.encode(text) for text in part.target]
+        warn_if_exchanged(trained.facts, sources, targets)
     with progress(f"translating {split}", len(sources)) as advance:
         said = translate(trained, [source[:longest] for source in sources], advance)
     texts = tuple(each.text for each in said)
@@ -102,6 +107,14 @@ def judge(trained: Translator, data: TranslateData, split: str) -> Judgement:
         cut=sum(len(source) > longest for source in sources),
         shared=data.pairs.shared(split) if held else None,
     )
+
+
+def warn_if_exchanged(
+    facts: Facts, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]] = ()
+) -> None:
+    """Say so where texts look like the language that a run writes; their scores mean nothing."""
+    if words := warning(facts.typical, facts.languages, sources, targets):
+        print(f"warning: {words}", file=sys.stderr)
 
 
 def deciding(trained: Translator, data: TranslateData) -> str:

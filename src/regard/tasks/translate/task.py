@@ -32,7 +32,8 @@ def settle(config: TranslateConfig, data: TranslateData) -> TranslateConfig:
             "counted: leave model.length out"
         )
     model = replace(model, words=words, length=length)
-    return replace(config, data=lasting_pairs(config.data), model=model)
+    direction = data.pairs.direction
+    return replace(config, data=lasting_pairs(config.data), direction=direction, model=model)
 
 
 def build(config: TranslateConfig, facts: Facts, **options: Any) -> Seq2Seq:
