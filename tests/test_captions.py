@@ -307,7 +307,7 @@ FAULTS: dict[str, tuple[Write, str]] = {
     "an absolute path": (table("/etc/passwd,a dog,"), "line 4: /etc/passwd lies outside"),
     "a very long name": (table("x" * 5000 + ",a dog,"), "x is no path (File name too long)"),
     "a name with a zero": (table("a\0.png,a dog,"), r"line 4: 'a\x00.png' is not there"),
-    "a name of two lines": (table('"a', 'b.png",a dog,'), r"line 5: 'a\nb.png' is not there"),
+    "a name of two lines": (table('"a', 'b.png",a dog,'), r"line 4: 'a\nb.png' is not there"),
     "a folder as image": (table(".,a dog,"), "line 4: . is not there"),
     "no such split": (table("0.png,a dog,tset"), "no split 'tset'; there are train, validation"),
     "two splits": (
@@ -539,7 +539,7 @@ def test_long_doubled_and_broken_captions_are_kept_and_noted(tmp_path):
     assert [note.partition(", ")[2] for note in report.notes[:3]] == [
         "line 4: a caption of 1000 words; kept",
         "line 6: 1.png has this caption already",
-        "line 8: a caption over 2 lines; is a quotation mark without its partner?",
+        "line 7: a caption over 2 lines; is a quotation mark without its partner?",
     ]
     assert "5 images have no caption, such as " in report.notes[3]
 

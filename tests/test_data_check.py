@@ -218,7 +218,7 @@ def test_a_table_of_texts_is_told_by_its_classes_and_what_is_wrong(tmp_path, cap
     assert "line 2 is not UTF-8" in check(str(path)).problems[0]
     path.write_text("a,b,c\n1,2,3\n")
     (wrong,) = check(str(path)).problems
-    assert wrong.endswith("say with --text and --label which they are")
+    assert "say with --text and --label which they are; above rows alone put a" in wrong
 
 
 def test_the_columns_of_a_table_may_be_said(tmp_path, capsys):

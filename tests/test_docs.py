@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import gzip
 import importlib.util
 import io
 import re
@@ -434,7 +435,7 @@ def edited(patch: pytest.MonkeyPatch) -> None:
     before = path.read_bytes()
     try:
         path.write_bytes(before.replace(b"heads", b"header"))
-        typed(f"predict {RUN} test:0")
+        typed(f"predict {RUN} --split test --index 0")
     finally:
         path.write_bytes(before)
 
@@ -444,7 +445,7 @@ def without_manifest(patch: pytest.MonkeyPatch) -> None:
     before = path.read_bytes()
     try:
         path.unlink()
-        typed(f"look {RUN} test:0")
+        typed(f"look {RUN} --split test --index 0")
     finally:
         path.write_bytes(before)
 
@@ -460,6 +461,17 @@ def leading_out(patch: pytest.MonkeyPatch) -> None:
         aside.rename(path)
 
 
+def unpacks_too_far(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("regard.data.packed.FREE", 2**20)
+    Path("bomb.csv.gz").write_bytes(gzip.compress(b"a" * 2**23))
+    typed("train sentiment --data bomb.csv.gz")
+
+
+def an_unknown_split(patch: pytest.MonkeyPatch) -> None:
+    Path("split.csv").write_text("text,label,split\na,x,train\nb,y,holdout\n")
+    typed("train sentiment --data split.csv")
+
+
 # By a few words of the message: what provokes it, and whether it wants a folder without runs.
 PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
     "or put train-images": (lambda _: typed("train classify --data mnist"), False),
@@ -469,6 +481,8 @@ PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
         False,
     ),
     "sst2 is not on": (lambda _: typed("train sentiment --data sst2"), False),
+    "has unpacked to": (unpacks_too_far, True),
+    "has split": (an_unknown_split, True),
     "ImageNet weights": (
         without("regard.model.efficientnet", "train caption --data photos --epochs 1"),
         False,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils.class_weight import compute_class_weight
 
-from regard.data import label_files
+from regard.data import tables
 from regard.data.held_texts import a_tenth, phrases, with_phrases
 from regard.data.label_files import read_labels, read_texts
 from regard.data.labelled import (
@@ -117,7 +117,7 @@ def test_names_of_columns_that_nobody_knows_are_no_row(tmp_path):
     assert said(path) == (
         f"{path}, line 1 names neither a text column (text, sentence, review, content) nor a label "
         "column (label, class, sentiment, target), but comment, stars: say with --text and "
-        "--label which they are"
+        "--label which they are; above rows alone put a line of names, such as text,label"
     )
     # Nor is it plain which is which where both recur, or neither does.
     for rows in ([("a", "b")] * 9, [(f"a{n}", f"b{n}") for n in range(9)]):
@@ -278,7 +278,7 @@ def test_a_column_without_a_name_is_passed_by(tmp_path, head):
     path = write(tmp_path / "own.csv", table(rows, head=head))
     read = read_labels(path)
     assert [*zip(read.texts, read.labels, strict=True)] == ROWS and not read.seconds
-    assert [text for _, text, _ in read_texts(path)] == [text for text, _ in ROWS]
+    assert [row.text for row in read_texts(path)] == [text for text, _ in ROWS]
 
 
 @pytest.mark.parametrize("enclosed", [False, True])
@@ -290,7 +290,7 @@ def test_a_text_may_be_as_long_as_a_book(tmp_path, enclosed):
 
 
 def test_more_than_a_book_is_no_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(label_files, "LONGEST_FIELD", 99)
+    monkeypatch.setattr(tables, "LONGEST_FIELD", 99)
     path = write(tmp_path / "own.csv", table([*ROWS, ("a," * 50, "good")]))
     with pytest.raises(UserError, match=r"line 44 has a column of more than 99 characters"):
         read_labels(path)
@@ -309,7 +309,7 @@ def test_marks_inside_a_tsv_belong_to_the_text_unless_they_enclose_it(tmp_path):
     assert read.labels == ("1", "0", "0", "1", "0", "1")
     path = write(tmp_path / "own.tsv", 'text\tlabel\n"a\nb\tc"\t0\nd\t1\ne\t1\n')
     assert read_labels(path).texts == ("a\nb\tc", "d", "e")
-    assert read_labels(path).lines == (2, 4, 5)
+    assert [*read_labels(path).lines] == [2, 4, 5]
 
 
 # A tab with a line break may look like two rows of a .tsv, so there is none here.
@@ -336,9 +336,34 @@ def test_the_tenth_held_out_depends_on_no_order(tmp_path):
     first = read_labelled(write(tmp_path / "a.csv", table(ROWS)))
     again = read_labelled(write(tmp_path / "b.csv", table(reversed(ROWS))))
     by_hash = sorted(ROWS, key=lambda row: hashlib.sha256(row[0].encode()).digest())
-    assert sorted(rows_of(first, "validation")) == sorted(by_hash[:4])
-    assert sorted(rows_of(again, "validation")) == sorted(by_hash[:4])
-    assert rows_of(first, "train") == [row for row in ROWS if row not in by_hash[:4]]
+    of_class = {name: [row for row in by_hash if row[1] == name] for name in first.classes}
+    held = [*of_class["bad"][:2], *of_class["good"][:1], *of_class["so-so"][:1]]  # 4 of 42
+    assert sorted(rows_of(first, "validation")) == sorted(held)
+    assert sorted(rows_of(again, "validation")) == sorted(held)
+    assert rows_of(first, "train") == [row for row in ROWS if row not in held]
+
+
+@pytest.mark.parametrize("share", [30, 50, 12, 3, 2])
+def test_each_class_is_held_out_as_it_occurs(tmp_path, share):
+    rows = [(f"a text {n}", "yes" if n < share else "no") for n in range(60)]
+    texts = read_labelled(write(tmp_path / "own.csv", table(rows)))
+    no, yes = texts.counts("validation")
+    assert yes == max(1, round(share / 10)) and no + yes in (6, 7)  # a class gives one at least
+    shuffled = read_labelled(write(tmp_path / "again.csv", table(rows[::-1])))
+    assert {*shuffled["validation"].texts} == {*texts["validation"].texts}
+
+
+def test_at_most_a_thousand_are_held_out_of_however_many_classes():
+    for classes in (900, 1_500):
+        labels = [n % classes for n in range(6_000)]
+        out = a_tenth([f"text {n}" for n in range(6_000)], labels)
+        assert len(out) == min(classes, 1_000)
+
+
+def test_a_class_whose_texts_all_recur_gives_its_rarest():
+    rows = [("often", 1)] * 20 + [("seldom", 1)] * 7 + [(f"once {n}", 0) for n in range(13)]
+    out = a_tenth([text for text, _ in rows], [label for _, label in rows])
+    assert "seldom" in out and "often" not in out and len(out) == 2
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefghijkl"), st.integers(0, 3)), max_size=150))
@@ -353,15 +378,22 @@ def test_every_class_keeps_a_text_to_learn_from(rows):
             any({t for t, other in rows if other == label} == {text} for _, label in rows)
             for text in texts
         )
-    if len(out) > 1:
-        assert sum(text in out for text in texts) <= len(rows) // 10
+    # A class that has two texts, of which one is in no class that would lose its last, gives one.
+    spare = {t for t in texts if all(len(of_label(rows, x)) > 1 for s, x in rows if s == t)}
+    for label in set(labels):
+        if len(of_label(rows, label) & spare) == len(of_label(rows, label)) > 2:
+            assert of_label(rows, label) & out
+
+
+def of_label(rows, label) -> set[str]:
+    return {text for text, other in rows if other == label}
 
 
 def test_the_last_text_of_a_class_is_never_held_out():
     texts = sorted(map(str, range(40)), key=lambda text: hashlib.sha256(text.encode()).digest())
     rare = set(texts[:4])  # all four would be held out, were they not a class
     out = a_tenth(texts, [int(text in rare) for text in texts])
-    assert out == {*texts[:3], texts[4]}
+    assert out == {texts[0], *texts[4:8]}  # one of the four, and of the others a tenth
 
 
 def test_no_more_than_a_thousand_are_held_out():
@@ -714,10 +746,10 @@ def test_what_is_not_there_or_no_table_is_said(tmp_path):
     assert said("zzz") == "zzz is not there; there are reviews, sst2, sick"
     assert said("x" * 5000).endswith("cannot be read: File name too long")
     path = write(tmp_path / "own.txt", table(ROWS))
-    assert said(path).startswith(f"{path} is no .csv or .tsv: give a table with a text and a label")
+    assert said(path).startswith(f"{path} is no .csv, .tsv or .jsonl: give a table with a text and")
     folder = tmp_path / "own"
     write(folder / "test.csv", table(ROWS))
-    assert said(folder) == f"{folder} has no train.csv or train.tsv"
+    assert said(folder) == f"{folder} has no train.csv, train.tsv or train.jsonl"
     write(folder / "train.csv", table(ROWS))
     write(folder / "train.tsv.gz", table(ROWS))
     words = f"{folder} has two files for train, train.csv and train.tsv.gz: keep one"

@@ -22,6 +22,7 @@ import regard as rg
 from checks import goes_on_bit_for_bit
 from regard.cli import main
 from regard.config import change
+from regard.data import stored_texts
 from regard.data.labelled import Labelled
 from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
 from regard.errors import UserError
@@ -33,6 +34,7 @@ from regard.runs import RunFolder
 from regard.tasks.pretrain.config import PretrainConfig
 from regard.tasks.pretrain.data import Facts as PretrainFacts
 from regard.tasks.recipe import choose_recipe
+from regard.tasks.sentiment import data as data_module
 from regard.tasks.sentiment import start as start_module
 from regard.tasks.sentiment import views as views_module
 from regard.tasks.sentiment.answers import Asked
@@ -657,6 +659,36 @@ def test_a_long_text_has_the_mean_of_its_windows(table):
     assert judged.windowed == 2 and "2 of the texts were read in windows" in summary(judged, "test")
 
 
+def test_of_very_many_texts_some_are_enough_for_words_and_that_is_said(table, monkeypatch):
+    config = configured(table)
+    whole = read(config)
+    assert whole.counted == len(whole.texts["train"]) and "are fitted to" not in whole.words()
+    monkeypatch.setattr(data_module, "FITTED", 2_000)
+    monkeypatch.setattr(data_module, "COUNTED", 2_000)
+    few = read(config)
+    assert 20 < few.counted < 150 and few.facts.digest == whole.facts.digest
+    assert f"these are fitted to {few.fitted:,} of them, which is enough" in few.words()
+    given = few.baseline.probabilities(few.texts["validation"].texts)
+    assert given.shape == (len(few.texts["validation"]), 2) and 10 < few.fitted < 150
+
+
+def test_a_counter_fitted_to_some_of_the_texts_says_so(run):
+    judged = replace(run.evaluate(), counted=(40, 270))
+    assert "logistic regression; fitted to 40 of 270 texts" in summary(judged, "validation")
+    assert Judgement.from_values(judged.to_values()).counted == (40, 270)
+    assert run.evaluate().counted is None and "counted" not in run.evaluate().to_values()
+
+
+def test_tokens_in_a_file_are_those_in_memory(table, monkeypatch):
+    plain = read(configured(table)).train
+    monkeypatch.setattr(stored_texts, "IN_MEMORY", 100)
+    stored = read(configured(table)).train
+    assert stored.rows.numbers.tolist() == plain.rows.numbers.tolist()
+    assert (stored.rows.first == plain.rows.first).all() and (stored.owner == plain.owner).all()
+    batches = TextBatches(configured(table), read(configured(table)), CPU)
+    assert len(next(iter(batches.epoch(0, 0))).labels)
+
+
 def test_windows_share_the_weight_of_their_text(tmp_path):
     for name in ("train", "validation"):
         write(tmp_path / f"{name}.csv", [(" ".join([*ANY] * 6), "positive"), *texts(40)])
@@ -664,7 +696,7 @@ def test_windows_share_the_weight_of_their_text(tmp_path):
     data = read(config)
     batches = TextBatches(config, data, CPU)
     total = np.zeros(len(data.texts["train"]))
-    np.add.at(total, data.train.owner, batches.weights.numpy())
+    np.add.at(total, data.train.owner, batches.weights.numpy()[data.train.owner])
     np.testing.assert_allclose(total, 1, rtol=1e-6)
     assert data.train.counts.tolist() == [4] + [1] * 40
 

@@ -11,6 +11,10 @@ class UserError(Exception):
     pointed to or left out.
     """
 
+    def __str__(self) -> str:
+        """The sentence, with half surrogate pairs and the like spelt so that it can be printed."""
+        return super().__str__().encode(errors="backslashreplace").decode()
+
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """What to say after a name that nobody has: the one that was meant, or all there are."""

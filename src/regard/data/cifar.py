@@ -15,6 +15,7 @@ from jaxtyping import Int64, UInt8
 
 from regard.data.images import ArrayImages, Split
 from regard.data.inert import Call, read_inert
+from regard.data.text import opened
 from regard.errors import UserError
 
 CLASSES = (
@@ -89,7 +90,7 @@ def members(archive: Path) -> Iterator[tuple[str, bytes]]:
     """The batches in a tar.gz, read where they lie: nothing is unpacked to disk."""
     wanted = {spelt for name in (*TRAIN, *TEST) for spelt in (name, f"{name}.bin")}
     try:
-        with tarfile.open(archive) as tar:
+        with opened(archive) as file, tarfile.open(fileobj=file) as tar:
             for member in tar:
                 name = member.name.rpartition("/")[2]
                 stream = tar.extractfile(member) if name in wanted and member.isfile() else None

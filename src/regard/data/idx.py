@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from regard.data.images import ArrayImages, Split
+from regard.data.packed import unpacked
 from regard.errors import UserError
 
 FILES = {  # split → (images, labels)
@@ -52,14 +53,14 @@ def read_idx(folder: Path, split: str, classes: int | None = None) -> Split:
 def shape_of(folder: Path) -> tuple[int, ...]:
     """Images for training, rows and columns, as the file's own head says; nothing else is read."""
     path = file_in(folder, FILES["train"][0])
-    with unpacked(path) as stream:
+    with content_of(path) as stream:
         return shape_from(stream, 3, path)
 
 
 def first_labels(folder: Path, count: int) -> tuple[int, ...]:
     """The labels of the first images for training."""
     path = file_in(folder, FILES["train"][1])
-    with unpacked(path) as stream:
+    with content_of(path) as stream:
         shape_from(stream, 1, path)
         return tuple(stream.read(count))
 
@@ -98,11 +99,11 @@ def file_in(folder: Path, name: str) -> Path:
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[BufferedIOBase]:
+def content_of(path: Path) -> Iterator[BufferedIOBase]:
     """A file as a stream of what it says, with its damage as a sentence."""
     try:
         with path.open("rb") as file:
-            yield gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+            yield unpacked(file, path) if path.suffix == ".gz" else file
     except (EOFError, zlib.error, gzip.BadGzipFile) as damage:
         raise UserError(f"{path} is damaged or cut short ({damage})") from None
     except OSError as trouble:
@@ -111,7 +112,7 @@ def unpacked(path: Path) -> Iterator[BufferedIOBase]:
 
 def read_array(path: Path, dimensions: int) -> UInt8[np.ndarray, "..."]:
     """The array of bytes in one file, checked to be as long as it says."""
-    with unpacked(path) as stream:
+    with content_of(path) as stream:
         shape = shape_from(stream, dimensions, path)
         count = int(np.prod(shape, dtype=object))
         if count > LARGEST:

@@ -3,35 +3,47 @@
     read = read_labels(Path("own.csv.gz"))          # a line above names the columns
     read.texts[0], read.labels[0], read.lines[0]
     read.seconds[0]                                 # where a column of second texts was asked for
+    read.splits[0]                                  # the part of a row, where a column says it
     read.faults                                     # a sentence for each row that is no use
     read_texts(Path("own.csv"))                     # texts alone, whether they have labels or not
 
-A .csv has commas or semicolons between its columns, and a .tsv tabs; either may be packed by gzip.
-Texts with such signs, or with line breaks, stand in quotation marks. In a .tsv that has a row in
-each line, marks that do not enclose a whole column are part of the text, as its authors meant.
+`tables` says which files are read, and how. Of a large one, texts lie in a file of their own and
+nothing but their places and labels is in memory.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.data.listing import SPELLINGS, same_letters
-from regard.data.pair_files import ending, lines_of
+import numpy as np
+
+from regard.data.images import SPLITS
+from regard.data.listing import SPELLINGS, is_missing, same_letters
+from regard.data.stored_texts import TextWriter, only
+from regard.data.tables import (
+    NO_UTF8,
+    TABLES,
+    NotText,
+    Row,
+    ending,
+    first_rows,
+    not_utf8,
+    rows_of,
+)
 from regard.errors import UserError, nearest
 
 TEXT_COLUMNS = "text, sentence, review, content"
 LABEL_COLUMNS = "label, class, sentiment, target"
-TABLES = ("csv", "tsv")
-LONGEST_FIELD = 1 << 26  # characters of one text: more is no table
-NO_UTF8 = re.compile("[\udc80-\udcff]")  # what decoding makes of bytes that are no character
-ENCLOSED = re.compile('"((?:[^"]|"")*)"')  # by marks, of which those inside are doubled
+USUAL = (*TEXT_COLUMNS.split(", "), *LABEL_COLUMNS.split(", "))
+SPLIT_COLUMN = "split"
+LONGEST_LABEL = 1_000  # characters: what is longer is no name of a class
+DIGIT = re.compile(r"-?[0-9]")  # labels such as 0 and 1, or -1
+MOST_FAULTS = 10_000  # sentences that are written out; further ones are counted
 
 
 class Columns(NamedTuple):
@@ -42,32 +54,34 @@ class Columns(NamedTuple):
     width: int
     named: bool
     pair: int | None = None  # where the second texts are, if there are any
+    split: int | None = None  # where it stands which part a row belongs to, if anywhere
 
 
 class Read(NamedTuple):
     """Rows that are of use, with the lines they start at, and why others are not."""
 
     path: Path
-    texts: tuple[str, ...]
+    texts: Sequence[str]
     labels: tuple[str, ...]
-    lines: tuple[int, ...]
+    lines: Sequence[int]
     faults: tuple[str, ...]
     columns: Columns
-    seconds: tuple[str, ...] = ()
+    seconds: Sequence[str] = ()
+    splits: tuple[str, ...] = ()  # train, validation or test; none where no column says it
+    more: int = 0  # faults that are only counted
 
     def only(self, rows: Iterable[int]) -> Read:
         """Some of the rows, without the faults of others."""
-        rows = list(rows)
+        kept = np.fromiter(rows, np.int64)
         return self._replace(
-            texts=tuple(self.texts[row] for row in rows),
-            labels=tuple(self.labels[row] for row in rows),
-            lines=tuple(self.lines[row] for row in rows),
+            texts=only(self.texts, kept),
+            labels=tuple(self.labels[row] for row in kept),
+            lines=array("q", (self.lines[row] for row in kept)),
             faults=(),
-            seconds=tuple(self.seconds[row] for row in rows) if self.seconds else (),
+            seconds=only(self.seconds, kept) if self.seconds else (),
+            splits=tuple(self.splits[row] for row in kept) if self.splits else (),
+            more=0,
         )
-
-
-Row = tuple[int, list[str]]  # the line it starts at, and its columns
 
 
 class NoUse(Exception):
@@ -82,96 +96,157 @@ def read_labels(
     `like` are the columns of another table that goes with this one, and settles what is in doubt.
     `pair` names the column of second texts, if the labels are of pairs.
     """
+    first, rows = begun(path, text, label, pair)
+    columns = find_columns(path, first, text, label, like, pair)
+    texts, seconds = TextWriter(), TextWriter()
+    labels: list[str] = []
+    splits: list[str] = []
+    known: dict[str, str] = {}  # each label once, however often it occurs
+    lines = array("q")
     faults: list[str] = []
-    rows = list(rows_of(path, faults))
-    if not rows:
-        raise UserError(faults[0] if faults else f"{path} is empty")
-    columns = find_columns(path, rows, text, label, like, pair)
-    texts, labels, lines, seconds = [], [], [], []
-    for line, row in rows[columns.named :]:
+    more = 0
+    for row in below(rows, columns):
         try:
-            one, second, other = used(row, columns)
+            one, second, other, split = used(row, columns)
         except NoUse as why:
-            faults.append(f"{path}, line {line} {why}")
-        else:
-            texts.append(one)
-            labels.append(other)
-            lines.append(line)
-            seconds += [second] * (columns.pair is not None)
-    if columns.named and len(rows) == 1 and not faults:
+            if len(faults) < MOST_FAULTS:
+                faults.append(f"{path}, line {row.line} {why}")
+            else:
+                more += 1
+            continue
+        texts.add(one)
+        labels.append(known.setdefault(other, other))
+        lines.append(row.line)
+        if columns.pair is not None:
+            seconds.add(second)
+        if columns.split is not None:
+            splits.append(split)
+    if columns.named and not labels and not faults:
         raise UserError(f"{path} has names of columns, but no row below them")
     return Read(
-        *(path, tuple(texts), tuple(labels), tuple(lines), tuple(faults), columns, tuple(seconds))
+        path,
+        texts.done(),
+        tuple(labels),
+        lines,
+        tuple(faults),
+        columns,
+        seconds.done(),
+        tuple(splits),
+        more,
     )
 
 
-def read_texts(path: Path, text: str = "", pair: str = "") -> list[tuple[int, str, str]]:
-    """The line, the text and the second text of each row; whatever else stands there is passed by.
+class TextRow(NamedTuple):
+    """A row of a table that is asked about, or why it cannot be: in words, or nothing."""
 
-    An empty text is one too, so that there is something for every row; other faults are errors.
+    line: int
+    text: str
+    second: str = ""
+    fault: str = ""  # to be said after file and line: "has …"; text and second are empty then
+
+
+def read_texts(path: Path, text: str = "", pair: str = "") -> Iterator[TextRow]:
+    """Row by row what is asked about; whatever else stands there is passed by.
+
+    `text` and `pair` name the columns of texts and second texts, where their names do not tell. A
+    row that cannot be used (a column too many, no UTF-8, no second text) comes with its `fault`,
+    and the next ones follow; an empty text is a text. What is wrong with the whole table, such as a
+    column that is not there, is a `UserError`, before the first row or where it is met.
     """
-    faults: list[str] = []
-    rows = list(rows_of(path, faults))
-    if not rows:
-        raise UserError(faults[0] if faults else f"{path} is empty")
-    columns = find_texts(path, rows, text, pair)
-    found = []
-    for line, row in rows[columns.named :]:
+    first, rows = begun(path, text, pair)
+    columns = find_texts(path, first, text, pair)
+    for row in below(rows, columns):
         try:
             check_row(row, columns.width)
+            one = a_text(row.cells[columns.text])
+            second = "" if columns.pair is None else a_text(row.cells[columns.pair])
+            if columns.pair is not None and one and not second:
+                raise NoUse("has an empty second text")
         except NoUse as why:
-            faults.append(f"{path}, line {line} {why}")
-            continue
-        one = row[columns.text].strip()
-        second = "" if columns.pair is None else row[columns.pair].strip()
-        if columns.pair is not None and one and not second:
-            faults.append(f"{path}, line {line} has an empty second text")
-        found.append((line, one, second))
-    if faults:
-        more = f" (and {len(faults) - 1:,} more like this)" if len(faults) > 1 else ""
-        raise UserError(faults[0] + more)
-    return found
+            yield TextRow(row.line, "", "", str(why))
+        else:
+            yield TextRow(row.line, one, second)
 
 
-def check_row(row: list[str], width: int) -> None:
+def begun(path: Path, *names: str) -> tuple[list[Row], Iterator[Row]]:
+    """The first rows that can be read, by which columns are found, and all rows.
+
+    A table of which no row can be read is an error.
+    """
+    first, rows = first_rows(rows_of(path, (*USUAL, *names)))
+    whole = [row for row in first if not row.fault]
+    if not whole:
+        raise UserError(f"{path}, line {first[0].line} {first[0].fault}")
+    return whole, rows
+
+
+def below(rows: Iterator[Row], columns: Columns) -> Iterator[Row]:
+    """The rows below the names of columns, if there are such; those with a fault as well."""
+    head = columns.named
+    for row in rows:
+        if head and not row.fault:
+            head = False
+        else:
+            yield row
+
+
+def check_row(row: Row, width: int) -> None:
     """Refuse a row with more or fewer columns, or with bytes that are no text."""
-    if len(row) != width:
-        given = f"{len(row)} column{'s' * (len(row) > 1)}"
+    if row.fault:
+        raise NoUse(row.fault)
+    if len(row.cells) != width:
+        given = f"{len(row.cells)} column{'s' * (len(row.cells) > 1)}"
         raise NoUse(f"has {given}, but the first line has {width}")
-    if wrong := NO_UTF8.search("".join(row)):
-        raise NoUse(
-            f"is not UTF-8: a byte 0x{ord(wrong[0]) - 0xDC00:02x} there belongs to no character"
-        )
+    for cell in row.cells:
+        if not cell.isascii() and (wrong := NO_UTF8.search(cell)):
+            raise NoUse(not_utf8(wrong[0]))
 
 
-def used(row: list[str], columns: Columns) -> tuple[str, str, str]:
-    """A row's text, its second text if there are such, and its label."""
+def a_text(cell: str) -> str:
+    """A cell without the spaces around it."""
+    if isinstance(cell, NotText):
+        raise NoUse(f"has {cell} where a text should stand")
+    return cell.strip()
+
+
+def used(row: Row, columns: Columns) -> tuple[str, str, str, str]:
+    """A row's text, its second text if there are such, its label, and its part if it says so."""
     check_row(row, columns.width)
     assert columns.label is not None
-    text, label = row[columns.text].strip(), same_letters(row[columns.label].strip())
-    second = "" if columns.pair is None else row[columns.pair].strip()
+    text, label = a_text(row.cells[columns.text]), same_letters(a_text(row.cells[columns.label]))
+    second = "" if columns.pair is None else a_text(row.cells[columns.pair])
     if not text:
         raise NoUse("has an empty text")
     if columns.pair is not None and not second:
         raise NoUse("has an empty second text")
-    if not label:
-        raise NoUse("has no label")
-    return text, second, label
+    if is_missing(label):
+        raise NoUse("has no label" + (f", but {label!r}, which stands for none" if label else ""))
+    if len(label) > LONGEST_LABEL:
+        raise NoUse(
+            f"has a label of {len(label):,} characters, where at most {LONGEST_LABEL:,} name a "
+            f"class: {label[:20]}…"
+        )
+    split = "" if columns.split is None else a_text(row.cells[columns.split])
+    if split and split.lower() not in SPELLINGS:
+        raise NoUse(
+            f"has split {split[:40]!r}; there are {', '.join(SPLITS)} (rename the column if it "
+            "means something else)"
+        )
+    return text, second, label, SPELLINGS[split.lower()] if split else "train"
 
 
 # Which columns
 
 
 def find_columns(
-    path: Path, rows: list[Row], text: str, label: str, like: Columns | None, pair: str
+    path: Path, rows: Sequence[Row], text: str, label: str, like: Columns | None, pair: str
 ) -> Columns:
     """The columns of text and label: as asked for, by their usual names, or by what is in them.
 
     A column of second texts is one only if it is asked for.
     """
-    line, first = rows[0]
-    head = [name.strip().lower() for name in first]
-    where = f"{path}, line {line}"
+    head = [name.strip().lower() for name in rows[0].cells]
+    where = f"{path}, line {rows[0].line}"
     if NO_UTF8.search("".join(head)):
         raise UserError(f"{where} is not UTF-8: save the file as UTF-8 first")
     if len(head) < 2:
@@ -198,13 +273,16 @@ def find_columns(
     ):
         if one == other:
             raise UserError(f"{where}: column {head[one]!r} cannot be both {what}")
-    return Columns(ours, theirs, len(head), named=True, pair=second)
+    split = named_column(where, head, "", SPLIT_COLUMN, "part", flags=False)
+    if split in (ours, theirs, second):
+        split = None
+    return Columns(ours, theirs, len(head), named=True, pair=second, split=split)
 
 
-def find_texts(path: Path, rows: list[Row], text: str, pair: str) -> Columns:
+def find_texts(path: Path, rows: Sequence[Row], text: str, pair: str) -> Columns:
     """The columns of texts and of second texts, where nothing says that there are labels."""
-    line, first = rows[0]
-    head, where = [name.strip().lower() for name in first], f"{path}, line {line}"
+    head = [name.strip().lower() for name in rows[0].cells]
+    where = f"{path}, line {rows[0].line}"
     if NO_UTF8.search("".join(head)):
         raise UserError(f"{where} is not UTF-8: save the file as UTF-8 first")
     second = named_column(where, head, pair, "", "second text")
@@ -215,9 +293,10 @@ def find_texts(path: Path, rows: list[Row], text: str, pair: str) -> Columns:
         ours = 1 - labels[0]
     if ours is not None:
         return Columns(ours, None, len(head), named=True, pair=second)
+    keys = ending(path).lower() == "jsonl"  # which are names, whatever they look like
     if len(head) == 1:
-        return Columns(0, None, 1, named=False)
-    if second is None and (columns := guessed(rows)):
+        return Columns(0, None, 1, named=keys)
+    if second is None and not keys and (columns := guessed(rows)):
         return columns
     raise UserError(
         f"{where} names no text column, but {', '.join(name[:40] for name in head)}: call one "
@@ -254,109 +333,48 @@ def named_column(
     return found[0] if found else None
 
 
-def guessed(rows: list[Row]) -> Columns | None:
-    """Two columns without names: labels recur, in the first row as well, and texts hardly do."""
-    first = rows[0][1]
+def guessed(rows: Sequence[Row]) -> Columns | None:
+    """Two columns without names: labels recur, in the first row as well, and texts hardly do.
+
+    Or labels are numbers below ten, as 0 and 1: the first row has one, which is no column's name.
+    """
+    first = rows[0].cells
     if len(first) != 2:
         return None
-    counts = [Counter(row[at].strip() for _, row in rows if len(row) == 2) for at in (0, 1)]
+    counts = [
+        Counter(row.cells[at].strip() for row in rows if len(row.cells) == 2) for at in (0, 1)
+    ]
     label = 0 if len(counts[0]) < len(counts[1]) else 1
     recurs = counts[label][first[label].strip()] > 1  # a name of a column would not
     plain = recurs and 2 * len(counts[label]) <= len(counts[1 - label])
+    if not plain:
+        digits = [all(DIGIT.fullmatch(cell) for cell in some) for some in counts]
+        label, plain = digits.index(True) if any(digits) else 0, digits.count(True) == 1
     return Columns(1 - label, label, 2, named=False) if plain else None
 
 
-def unnamed(path: Path, rows: list[Row], like: Columns | None) -> Columns:
+def unnamed(path: Path, rows: Sequence[Row], like: Columns | None) -> Columns:
     """Columns that nothing names: as in the table that goes with this one, or as they look."""
-    line, first = rows[0]
+    line, first = rows[0].line, rows[0].cells
+    keys = ending(path).lower() == "jsonl"  # which are names, whatever they look like
     found = like if like and not like.named and len(first) == 2 else guessed(rows)
-    if found:
+    if found and not keys:
         return found
     names = ", ".join(name.strip()[:40] for name in first)
     raise UserError(
         f"{path}, line {line} names neither a text column ({TEXT_COLUMNS}) nor a label column "
         f"({LABEL_COLUMNS}), but {names}: say with --text and --label which they are"
+        + ("" if keys else "; above rows alone put a line of names, such as text,label")
     )
 
 
-# Rows
-
-
-def rows_of(path: Path, faults: list[str]) -> Iterator[Row]:
-    """The rows of a table, empty lines aside; where marks are in disorder is a fault."""
-    lines = [line.removesuffix(b"\r").decode(errors="surrogateescape") for line in lines_of(path)]
-    filled = [(n, line) for n, line in enumerate(lines, start=1) if line.strip()]
-    tabs = ending(path).lower() != "csv"
-    if tabs and len({line.count("\t") for _, line in filled}) == 1:
-        for n, line in filled:
-            yield n, [unmarked(column) for column in line.split("\t")]
-        return
-    sign = "\t" if tabs else separator(filled[0][1] if filled else "")
-    text = io.StringIO("\n".join(lines) + "\n", newline="")
-    reader = csv.reader(text, delimiter=sign, strict=True)
-    while True:
-        start = reader.line_num + 1
-        try:
-            with long_fields():
-                row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as wrong:
-            if "field limit" in str(wrong):
-                raise UserError(
-                    f"{path}, line {start} has a column of more than {LONGEST_FIELD:,} characters"
-                ) from None
-            # One stray mark can swallow any number of rows, which nobody would miss.
-            if reader.line_num > start:
-                raise UserError(
-                    f"{path}, line {start} opens a quotation mark that nothing closes, not even "
-                    f"line {min(reader.line_num, len(lines))}"
-                ) from None
-            faults.append(f"{path}, line {start} has quotation marks in disorder ({wrong})")
-        else:
-            if any(column.strip() for column in row) or len(row) > 1:
-                yield start, row
-
-
-@contextmanager
-def long_fields() -> Iterator[None]:
-    """Columns as long as a book; Python's own limit is 131,072 characters, for all readers."""
-    before = csv.field_size_limit(LONGEST_FIELD)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
+# Files
 
 
 def head_of(path: Path) -> list[str]:
     """The columns of the first row, as names are compared."""
-    _, first = next(rows_of(path, []), (1, []))
-    return [name.strip().lower() for name in first]
-
-
-def unmarked(column: str) -> str:
-    """A column without the marks that enclose it."""
-    enclosed = ENCLOSED.fullmatch(column.strip())
-    return enclosed[1].replace('""', '"') if enclosed else column
-
-
-def separator(first: str) -> str:
-    """What stands between the columns of a .csv: the sign that makes most sense of its first line.
-
-    That is one that brings out a usual name, else one that makes two columns, else most columns.
-    """
-    usual = {*TEXT_COLUMNS.split(", "), *LABEL_COLUMNS.split(", ")}
-
-    def sense(sign: str) -> tuple[bool, bool, int]:
-        with long_fields():
-            names = next(csv.reader([first], delimiter=sign), [])
-        head = [name.strip().lower() for name in names]
-        return len(head) > 1 and not usual.isdisjoint(head), len(head) == 2, len(head)
-
-    return max(",;\t", key=sense)
-
-
-# Files
+    found = next((row for row in rows_of(path, USUAL) if not row.fault), Row(1, []))
+    return [name.strip().lower() for name in found.cells]
 
 
 def part_files(folder: Path) -> dict[str, Path]:

@@ -14,18 +14,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+import numpy as np
+from jaxtyping import UInt64
+
 from regard.data.catalogue import resolve
 from regard.data.held_texts import Held, a_tenth, with_phrases
 from regard.data.images import SPLITS
-from regard.data.label_files import TABLES, Columns, Read, part_files, read_labels
+from regard.data.label_files import Columns, Read, part_files, read_labels
 from regard.data.labelled_sets import LABELLED, READERS, find_labelled, name_at, place_of
 from regard.data.listing import in_order
-from regard.data.pair_files import ending
+from regard.data.stored_texts import as_json, marks_of, only
+from regard.data.tables import TABLES, ending
 from regard.errors import UserError, nearest
 
 __all__ = ["LABELLED", "Labelled", "LabelledSet", "find_labelled", "read_labelled"]
@@ -33,11 +37,14 @@ __all__ = ["LABELLED", "Labelled", "LabelledSet", "find_labelled", "read_labelle
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Texts, or pairs of texts, and the numbers of their classes."""
+    """Texts, or pairs of texts, and the numbers of their classes.
 
-    texts: tuple[str, ...] = ()
+    Many texts lie in a file, and are read from it when they are asked for.
+    """
+
+    texts: Sequence[str] = ()
     labels: tuple[int, ...] = ()
-    seconds: tuple[str, ...] = ()  # the second text of each pair; none where rows are single texts
+    seconds: Sequence[str] = ()  # the second text of each pair; none where rows are single texts
 
     def __post_init__(self) -> None:
         if len(self.texts) != len(self.labels):
@@ -50,17 +57,28 @@ class Labelled:
 
     def only(self, rows: Iterable[int]) -> Labelled:
         """Some of them."""
-        rows = list(rows)
+        kept = np.fromiter(rows, np.int64)
         return Labelled(
-            tuple(self.texts[row] for row in rows),
-            tuple(self.labels[row] for row in rows),
-            tuple(self.seconds[row] for row in rows) if self.seconds else (),
+            only(self.texts, kept),
+            tuple(self.labels[row] for row in kept),
+            only(self.seconds, kept) if self.seconds else (),
         )
 
-    def whole(self) -> list[tuple[str, ...]]:
-        """What each label is of: one text, or two."""
+    @cached_property
+    def marks(self) -> UInt64[np.ndarray, "texts"]:
+        """A number for each text, or pair, that is the same for the same and hardly for another."""
+        if not self.seconds:
+            return marks_of(self.texts, len(self))
+        return marks_of((f"{one}\0{other}" for one, other in self.rows()), len(self))
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """What each label is of, one after the other: one text, or two."""
         sides = (self.texts, self.seconds) if self.seconds else (self.texts,)
-        return list(zip(*sides, strict=True))
+        return zip(*sides, strict=True)
+
+    def whole(self) -> list[tuple[str, ...]]:
+        """All of these at once."""
+        return list(self.rows())
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +95,7 @@ class LabelledSet:
     licence: str = "your own"
     origin: str = ""
     skipped: tuple[str, ...] = ()  # a sentence for each row that was left out
+    divided: bool = False  # whether a column says which part a row belongs to
 
     def __post_init__(self) -> None:
         if missing := [name for name in SPLITS if name not in self.parts]:
@@ -113,8 +132,7 @@ class LabelledSet:
 
     def shared(self, part: str) -> int:
         """How many texts, or pairs, of a part are letter for letter among those to learn from."""
-        learnt = set(self["train"].whole())
-        return sum(row in learnt for row in self[part].whole())
+        return int(np.isin(self[part].marks, self["train"].marks).sum())
 
     @cached_property
     def digest(self) -> str:
@@ -125,7 +143,8 @@ class LabelledSet:
             told.update(f"{name} {len(part)}\n".encode())
             # Runs keep this number, so single texts are told as before there were pairs.
             pairs = [part.seconds] if part.seconds else []
-            told.update(json.dumps([part.texts, part.labels, *pairs]).encode())
+            for piece in as_json([part.texts, part.labels, *pairs]):
+                told.update(piece.encode())
         return told.hexdigest()
 
 
@@ -143,13 +162,18 @@ def read_labelled(
     - `own.csv`, `own.tsv`: a table whose first line names its columns. The texts are in `text`,
       `sentence`, `review` or `content`, the labels in one of `label_files.LABEL_COLUMNS`, or
       wherever `text` and `label` say. Two columns need no names if it is plain which is which.
+    - `own.jsonl`: an object in each line, with keys of these names.
     - `own/`: a folder with such files: train, and val, valid, validation or dev, and test.
+
+    A column `split` says which part a row belongs to, by the same names; without a word there it is
+    learnt from. In a folder, where the files say it, such a column may say nothing else.
 
     Where labels are of pairs, `pair` says in which column the second texts are.
 
-    All may be packed by gzip. Labels are any words, at least two different ones. Without a part for
-    validation, a tenth of the texts to learn from is held out, at most 1,000: those with the
-    smallest SHA-256, the same on every machine and in whatever order the rows are. A text that
+    All may be packed by gzip. Labels are any words, at least two different ones; nan, null and <NA>
+    stand for none. Without a part for validation, a tenth of the texts to learn from is held out,
+    at most 1,000, about a tenth of each class and at least one text of it: those with the smallest
+    SHA-256, the same on every machine and in whatever order the rows are. A text that
     occurs several times is on one side only, and every class keeps a text to learn from. Pairs are
     held out by their first texts, so that one is on one side only, whatever it goes with.
 
@@ -180,7 +204,7 @@ def read_labelled(
             return read_folder(path, text, label, pair, skip_bad, learning)
         if path.is_file():
             check_table(path)
-            reads = {"train": read_labels(path, text, label, pair=pair)}
+            reads = by_split(read_labels(path, text, label, pair=pair))
             return from_reads(path, reads, skip_bad, learning=learning)
     except OSError as trouble:
         raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
@@ -223,8 +247,8 @@ def stamps(path: Path) -> tuple[tuple[str, int, int], ...]:
 def check_table(path: Path) -> None:
     if ending(path).lower() not in TABLES:
         raise UserError(
-            f"{path} is no .csv or .tsv: give a table with a text and a label in each row, or a "
-            "folder with train.csv and perhaps validation.csv and test.csv"
+            f"{path} is no .csv, .tsv or .jsonl: give a table with a text and a label in each row, "
+            "or a folder with train.csv and perhaps validation.csv and test.csv"
         )
 
 
@@ -234,13 +258,37 @@ def read_folder(
     """A folder with a table for each part; training comes first and settles what is in doubt."""
     files = part_files(folder)
     if "train" not in files:
-        raise UserError(f"{folder} has no train.csv or train.tsv")
+        raise UserError(f"{folder} has no train.csv, train.tsv or train.jsonl")
     reads: dict[str, Read] = {}
     like: Columns | None = None
     for part in by_part(files):
         reads[part] = read_labels(files[part], text, label, like, pair)
         like = reads["train"].columns
+        reads[part] = check_split(reads[part], part)
     return from_reads(folder, reads, skip_bad, learning=learning)
+
+
+def by_split(read: Read) -> dict[str, Read]:
+    """The parts of one table: those that its column `split` tells, or all of it to learn from."""
+    if not read.splits:
+        return {"train": read}
+    parts = {
+        part: read.only(row for row, split in enumerate(read.splits) if split == part)
+        for part in {"train": "", **dict.fromkeys(read.splits)}
+    }
+    parts["train"] = parts["train"]._replace(faults=read.faults, more=read.more)
+    return parts
+
+
+def check_split(read: Read, part: str) -> Read:
+    """A table that is one part of a folder; its column `split` must not say another."""
+    for line, split in zip(read.lines, read.splits, strict=False):
+        if split != part:
+            raise UserError(
+                f"{read.path}, line {line} has split {split!r}, but the name of the file says "
+                f"{part}: take out the column, or put all rows into one table"
+            )
+    return read._replace(splits=())
 
 
 def from_reads(
@@ -258,9 +306,17 @@ def from_reads(
     faults = [fault for part in by_part(reads) for fault in reads[part].faults]
     if len(known) > 1:
         faults += [fault for part in by_part(reads) for fault in lacking(reads[part], classes)]
+    more = sum(read.more for read in reads.values())  # that are not written out
     if faults and not skip_bad:
-        more = f" (and {len(faults) - 1:,} more like this)" if len(faults) > 1 else ""
-        raise UserError(faults[0] + more)
+        others = f" (and {len(faults) + more - 1:,} more like this)" if len(faults) > 1 else ""
+        raise UserError(faults[0] + others)
+    if more:
+        faults.append(f"{path} has {more:,} more rows that are no use")
+    divided = any(read.splits for read in reads.values())
+    if divided and learning and not reads["train"].labels:
+        raise UserError(
+            f"{path} has a column split, and in it no row to learn from: call some train"
+        )
     if len(known) == 1 and learning:
         raise UserError(
             f"{reads['train'].path} has one label only, {classes[0]!r}, in "
@@ -269,14 +325,16 @@ def from_reads(
     number = {label: n for n, label in enumerate(classes)}
     parts = {}
     for part, read in reads.items():
-        kept = read.only(row for row, label in enumerate(read.labels) if label in number)
-        if not kept.labels:
+        kept = read
+        if not number.keys() >= {*read.labels}:
+            kept = read.only(row for row, label in enumerate(read.labels) if label in number)
+        if not kept.labels and not (divided and part == "train"):
             raise UserError(f"{read.path}: no row is left for {part}, as none is of use")
         labels = tuple(number[label] for label in kept.labels)
         parts[part] = Labelled(kept.texts, labels, kept.seconds)
     if "validation" not in parts:
         train = parts["train"]
-        out = held(train.texts, train.labels)
+        out = held(train.texts, train.labels) if len(train) else set()
         if not out and learning:
             raise UserError(
                 f"{path} has {len(set(train.texts))} different texts and {len(classes)} labels: at "
@@ -287,7 +345,9 @@ def from_reads(
     parts.setdefault("test", Labelled())
     ordered = {part: parts[part] for part in by_part(parts)}
     here = path.resolve()
-    return LabelledSet(here.name, classes, ordered, origin=str(here), skipped=tuple(faults))
+    return LabelledSet(
+        *(here.name, classes, ordered), origin=str(here), skipped=tuple(faults), divided=divided
+    )
 
 
 def lacking(read: Read, classes: tuple[str, ...]) -> Iterator[str]:

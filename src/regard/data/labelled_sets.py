@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from regard.data.catalogue import beside
-from regard.data.label_files import Read, named_column, part_files, read_labels, rows_of
-from regard.data.pair_files import lines_of
+from regard.data.label_files import Read, head_of, named_column, part_files, read_labels
+from regard.data.tables import rows_of
 from regard.errors import UserError
 from regard.folders import data_folders
 
@@ -104,7 +104,7 @@ def read_sst2(folder: Path) -> dict[str, Read]:
     if missing := [file for file in ("train", "validation") if file not in files]:
         raise UserError(f"{folder} has no {'train' if 'train' in missing else 'dev'}.tsv")
     reads = {"train": read_labels(files["train"]), "test": read_labels(files["validation"])}
-    if "test" in files and b"label" in lines_of(files["test"])[0].split():
+    if "test" in files and "label" in head_of(files["test"]):
         further = read_labels(files["test"])
         if set(further.labels) <= {"0", "1"}:  # elsewhere -1 stands for "not told"
             reads[FURTHER] = further
@@ -122,11 +122,12 @@ def read_sick(path: Path) -> dict[str, Read]:
         path = there[0]
     read = read_labels(path, "sentence_A", "entailment_label", pair="sentence_B")
     read = read._replace(labels=tuple(label.lower() for label in read.labels))
-    (top, head), *rows = rows_of(path, [])
+    rows = (row for row in rows_of(path) if not row.fault)
+    top, head, _ = next(rows)
     names = [name.strip().lower() for name in head]
     at = named_column(f"{path}, line {top}", names, "SemEval_set", "", "part")
     assert at is not None
-    part_in = {line: row[at].strip() for line, row in rows if len(row) == len(head)}
+    part_in = {row.line: row.cells[at].strip() for row in rows if len(row.cells) == len(head)}
     parts: dict[str, list[int]] = {name: [] for name in SICK_PARTS}
     for row, line in enumerate(read.lines):
         if part_in[line] not in parts:

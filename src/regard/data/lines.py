@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Int64, Integer
+
+from regard.data.stored_texts import IN_MEMORY, NumberWriter
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +28,19 @@ class Lines:
 
     def only(self, kept: Integer[np.ndarray, "some"]) -> Lines:
         """Some of the lines, by row."""
+        if self.numbers.nbytes > IN_MEMORY:
+            rows = np.arange(len(self))[kept].tolist()
+            return lined(self.numbers[self.starts[n] : self.starts[n + 1]].tolist() for n in rows)
         starts = np.concatenate(([0], self.lengths[kept].cumsum()))
         within = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
         first = np.repeat(self.starts[:-1][kept], np.diff(starts))
         return Lines(self.numbers[first + within], starts)
 
 
-def lined(lines: Sequence[Sequence[int]]) -> Lines:
-    starts = np.cumsum([0, *map(len, lines)], dtype=np.int64)
-    numbers = np.fromiter((number for line in lines for number in line), np.int32, int(starts[-1]))
-    return Lines(numbers, starts)
+def lined(lines: Iterable[Sequence[int]]) -> Lines:
+    """Sentences as such lines; of very many, the numbers lie in a file."""
+    starts, numbers = array("q", [0]), NumberWriter()
+    for line in lines:
+        numbers.add(line)
+        starts.append(numbers.count)
+    return Lines(numbers.done(), np.frombuffer(starts, np.int64))

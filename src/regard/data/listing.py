@@ -3,8 +3,6 @@
 Nothing is decoded here. `regard data check` shows every problem; a reader stops at the first.
 """
 
-import csv
-import io
 import os
 import unicodedata
 from collections import Counter
@@ -15,6 +13,7 @@ from typing import NamedTuple
 
 from regard.data.decode import SUFFIXES
 from regard.data.images import SPLITS
+from regard.data.tables import NO_UTF8, rows_of
 from regard.errors import UserError
 
 SPELLINGS = {  # of the splits, in folder names and csv columns
@@ -29,6 +28,8 @@ SPELLINGS = {  # of the splits, in folder names and csv columns
 }
 PATH_COLUMNS = ("path", "file", "filename", "image")
 LABEL_COLUMNS = ("label", "class", "category")
+MISSING = ("", "nan", "null", "<na>")  # what stands for no label; None and NA may be classes
+LONGEST_NUMBER = 1_000  # digits of a class that is a number; Python refuses to read 4,300
 
 
 class Item(NamedTuple):
@@ -100,6 +101,11 @@ def list_folder(root: Path, learning: bool = True) -> Listing:
     return judged(str(root), items, names, problems, passed_over, learning)
 
 
+def is_missing(label: str) -> bool:
+    """Whether a label is what programs write where there is none."""
+    return label.strip().lower() in MISSING
+
+
 def subfolders(folder: Path) -> list[Path]:
     return sorted(entry for entry in folder.iterdir() if entry.is_dir() and not hidden(entry.name))
 
@@ -152,7 +158,7 @@ def list_csv(file: Path, learning: bool = True) -> Listing:
             problems.append(f"{where}: {len(row)} columns, but the first line has {len(head)}")
             continue
         name, label, split = ("" if at is None else row[at].strip() for at in columns)
-        if not name or not label:
+        if not name or is_missing(label):
             problems.append(f"{where}: no {'label' if name else 'path'}")
         elif split and split.lower() not in SPELLINGS:
             problems.append(f"{where}: no split {split!r}; there are {', '.join(SPLITS)}")
@@ -168,23 +174,18 @@ def list_csv(file: Path, learning: bool = True) -> Listing:
 
 
 def table(file: Path, problems: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """The rows with the line each ends at; what cannot be read goes to `problems`."""
+    """The rows with the line each begins at; what cannot be read goes to `problems`."""
+    usual = (*PATH_COLUMNS, *LABEL_COLUMNS, "file_name", "caption", "text", "sentence", "split")
+    sound = True
     try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except OSError as trouble:
-        raise UserError(f"{file} cannot be read: {trouble.strerror}") from None
-    except UnicodeDecodeError as wrong:
-        line = wrong.object[: wrong.start].count(b"\n") + 1
-        problems.append(f"{file}, line {line}: not UTF-8; save the file with this encoding")
-        text = wrong.object.decode("utf-8-sig", errors="surrogateescape")
-    first = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first.count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    try:
-        for row in reader:
-            yield reader.line_num, row
-    except csv.Error as wrong:
-        problems.append(f"{file}, line {reader.line_num}: {wrong}")
+        # Quotation marks in captions are often letters: here they are no error.
+        for line, cells, _ in rows_of(file, usual, kind="csv", strict=False):
+            if sound and any(map(NO_UTF8.search, cells)):
+                sound = False
+                problems.append(f"{file}, line {line}: not UTF-8; save the file with this encoding")
+            yield line, cells
+    except UserError as wrong:
+        problems.append(str(wrong))
 
 
 def column(head: list[str], names: tuple[str, ...]) -> int | None:
@@ -229,7 +230,7 @@ def judged(
 
 def in_order(names: set[str]) -> tuple[str, ...]:
     """Class names by number where all are numbers, else by letter."""
-    numbers = all(name.isdecimal() for name in names)
+    numbers = all(name.isdecimal() and len(name) <= LONGEST_NUMBER for name in names)
     return tuple(sorted(names, key=(lambda name: (int(name), name)) if numbers else None))
 
 

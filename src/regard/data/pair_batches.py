@@ -51,8 +51,8 @@ class Tokens:
 def in_tokens(pairs: Pairs, words: Vocabulary) -> Tokens:
     """Every sentence cut into tokens."""
     return Tokens(
-        lined([[*words.encode(text), words.end] for text in pairs.source]),
-        lined([[words.start, *words.encode(text), words.end] for text in pairs.target]),
+        lined([*words.encode(text), words.end] for text in pairs.source),
+        lined([words.start, *words.encode(text), words.end] for text in pairs.target),
     )
 
 

@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from regard.data.languages import header
 from regard.data.listing import SPELLINGS
+from regard.data.stored_texts import TextWriter
+from regard.data.tables import ending as ending  # others ask for it here
+from regard.data.tables import lines_in
 from regard.data.text import opened
 from regard.errors import UserError
 
@@ -33,8 +37,8 @@ LONGEST_NAMES = 256  # bytes of a line that names columns
 class Read(NamedTuple):
     """The pairs that are of use, in the order of their lines, and why others are not."""
 
-    source: tuple[str, ...]
-    target: tuple[str, ...]
+    source: Sequence[str]
+    target: Sequence[str]
     faults: tuple[str, ...]
 
 
@@ -44,19 +48,25 @@ class NoUse(Exception):
 
 def read_aligned(source: Path, target: Path) -> Read:
     """Two files, of which line n of the second says what line n of the first says."""
-    ours, theirs = lines_of(source), lines_of(target)
-    if len(ours) != len(theirs):
-        raise UserError(
-            f"{source} has {len(ours):,} lines and {target} has {len(theirs):,}: line n of one "
-            "must be the translation of line n of the other"
-        )
-    lines = enumerate(zip(ours, theirs, strict=True), start=1)
-    return gathered(
-        (
-            ((f"{source}, line {n}", one), (f"{target}, line {n}", other))
-            for n, (one, other) in lines
-        )
-    )
+    ours, theirs = lines_in(source), lines_in(target)
+
+    def rows() -> Iterator[tuple[Place, ...]]:
+        for one, other in zip_longest(ours, theirs):
+            if one is None or other is None:
+                n, m = (last_number(lines, each) for lines, each in ((ours, one), (theirs, other)))
+                raise UserError(
+                    f"{source} has {n or other[0] - 1:,} lines and {target} has "
+                    f"{m or one[0] - 1:,}: line n of one must be the translation of line n of the "
+                    "other"
+                )
+            yield (f"{source}, line {one[0]}", one[1]), (f"{target}, line {other[0]}", other[1])
+
+    return gathered(rows())
+
+
+def last_number(lines: Iterator[tuple[int, bytes]], at: tuple[int, bytes] | None) -> int:
+    """The number of the last line, where one is at a line; 0 where there is none any more."""
+    return 0 if at is None else max((number for number, _ in lines), default=at[0])
 
 
 def named_columns(path: Path) -> tuple[str, str] | None:
@@ -70,7 +80,7 @@ def read_table(path: Path) -> Read:
     first = 2 if named_columns(path) else 1
 
     def rows() -> Iterator[tuple[Place, ...]]:
-        for n, line in enumerate(lines_of(path)[first - 1 :], start=first):
+        for n, line in islice(lines_in(path), first - 1, None):
             yield tuple((f"{path}, line {n}", column) for column in line.split(b"\t"))
 
     return gathered(rows())
@@ -81,7 +91,8 @@ Place = tuple[str, bytes]  # where something stands, and what
 
 def gathered(rows: Iterator[tuple[Place, ...]]) -> Read:
     """Both sides of every row as text; a row of which one side is no use is a fault."""
-    source, target, faults = [], [], []
+    source, target = TextWriter(), TextWriter()
+    faults: list[str] = []
     for row in rows:
         try:
             if len(row) != COLUMNS:
@@ -93,9 +104,9 @@ def gathered(rows: Iterator[tuple[Place, ...]]) -> Read:
         except NoUse as why:
             faults.append(str(why))
         else:
-            source.append(one)
-            target.append(other)
-    return Read(tuple(source), tuple(target), tuple(faults))
+            source.add(one)
+            target.add(other)
+    return Read(source.done(), target.done(), tuple(faults))
 
 
 def sentence(where: str, line: bytes) -> str:
@@ -110,23 +121,6 @@ def sentence(where: str, line: bytes) -> str:
     if not text:
         raise NoUse(f"{where} has an empty side: each text needs a translation")
     return text
-
-
-def lines_of(path: Path) -> list[bytes]:
-    """The lines of a file, without what ends them."""
-    with opened(path) as file:
-        data = file.read().removeprefix(codecs.BOM_UTF8)
-    if not data:
-        raise UserError(f"{path} is empty")
-    if (zero := data.find(b"\0")) >= 0:
-        line = data.count(b"\n", 0, zero) + 1
-        raise UserError(
-            f"{path}, line {line} has a NUL byte: this is no text, or not UTF-8; save it as UTF-8 "
-            "first"
-        )
-    if b"\n" not in data:  # as spreadsheets once ended lines
-        data = data.replace(b"\r", b"\n")
-    return data.removesuffix(b"\n").split(b"\n")
 
 
 # Which files belong together
@@ -168,8 +162,3 @@ def read_parts(
         one, other = languages
         raise UserError(f"{folder} has neither train.{one} nor train.{other}")
     return reads
-
-
-def ending(path: Path) -> str:
-    """What a name ends in, gz aside, without its point."""
-    return Path(path.name.removesuffix(".gz")).suffix[1:]

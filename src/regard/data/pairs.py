@@ -10,15 +10,16 @@ the files themselves.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int64, UInt64
 
 from regard.data.catalogue import beside, resolve
 from regard.data.images import SPLITS
@@ -34,6 +35,8 @@ from regard.data.pair_files import (
     read_parts,
     read_table,
 )
+from regard.data.stored_texts import as_json, marks_of
+from regard.data.stored_texts import only as some_of
 from regard.errors import UserError, nearest
 from regard.folders import data_folders
 
@@ -74,10 +77,13 @@ PAIRS: Mapping[str, Named] = MappingProxyType(
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Texts and their translations: `target[n]` says what `source[n]` says."""
+    """Texts and their translations: `target[n]` says what `source[n]` says.
 
-    source: tuple[str, ...] = ()
-    target: tuple[str, ...] = ()
+    Many texts lie in a file, and are read from it when they are asked for.
+    """
+
+    source: Sequence[str] = ()
+    target: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if len(self.source) != len(self.target):
@@ -87,6 +93,12 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @cached_property
+    def marks(self) -> UInt64[np.ndarray, "pairs"]:
+        """A number for each pair that is the same for the same and hardly for another."""
+        both = zip(self.source, self.target, strict=True)
+        return marks_of((f"{one}\0{other}" for one, other in both), len(self))
 
     def swapped(self) -> Pairs:
         """The other way round."""
@@ -127,10 +139,7 @@ class PairSet:
 
     def shared(self, part: str) -> int:
         """How many pairs of a part are, letter for letter, among those to learn from."""
-        train = self["train"]
-        learnt = set(zip(train.source, train.target, strict=True))
-        held = self[part]
-        return sum(pair in learnt for pair in zip(held.source, held.target, strict=True))
+        return int(np.isin(self[part].marks, self["train"].marks).sum())
 
     @cached_property
     def digest(self) -> str:
@@ -139,7 +148,8 @@ class PairSet:
         for name in in_order(self.parts):
             part = self.parts[name]
             text.update(f"{name} {len(part)}\n".encode())
-            text.update(json.dumps([part.source, part.target]).encode())
+            for piece in as_json([part.source, part.target]):
+                text.update(piece.encode())
         return text.hexdigest()
 
 
@@ -350,7 +360,9 @@ def from_reads(
         count = len(reads[empty[0]].faults)
         raise UserError(f"{path}: no pair is left for {empty[0]}, as none of {count:,} is of use")
     if "validation" not in parts:
-        if len(set(parts["train"].source)) < 2:
+        texts = parts["train"].source
+        first = texts[0]
+        if all(text == first for text in texts):
             raise UserError(
                 f"{path} has one text only to learn from; at least two different ones are needed, "
                 "of which one is held out for validation"
@@ -367,25 +379,22 @@ def held_out(pairs: Pairs) -> tuple[Pairs, Pairs]:
 
     A text that occurs too often to fit is passed over; if none fits, the rarest is held.
     """
-    times = Counter(pairs.source)
-    order = sorted(times, key=lambda text: hashlib.sha256(text.encode()).digest())
+    marks = marks_of(pairs.source, len(pairs))
+    texts, times = np.unique(marks, return_counts=True)  # in the order of their hashes
     room = min(HELD, len(pairs) // 10)
-    held: set[str] = set()
-    for text in order:
-        if times[text] <= room:
-            held.add(text)
-            room -= times[text]
-    held = held or {min(order, key=lambda text: times[text])}
-    rows = range(len(pairs))
-    return (
-        only(pairs, (row for row in rows if pairs.source[row] not in held)),
-        only(pairs, (row for row in rows if pairs.source[row] in held)),
-    )
+    held: list[int] = []
+    for at, count in enumerate(times.tolist()):
+        if count <= room:
+            held.append(at)
+            room -= count
+        if not room:
+            break
+    out = np.isin(marks, texts[held or [int(times.argmin())]])
+    return only(pairs, np.flatnonzero(~out)), only(pairs, np.flatnonzero(out))
 
 
-def only(pairs: Pairs, rows: Iterable[int]) -> Pairs:
-    rows = list(rows)
-    return Pairs(tuple(pairs.source[row] for row in rows), tuple(pairs.target[row] for row in rows))
+def only(pairs: Pairs, rows: Int64[np.ndarray, "some"]) -> Pairs:
+    return Pairs(some_of(pairs.source, rows), some_of(pairs.target, rows))
 
 
 def in_order(parts: Iterable[str]) -> list[str]:

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from regard.data.entries import valid_text
+from regard.data.packed import GZIP, unpacked
 from regard.errors import UserError
 
 BLOCK = 2**20  # bytes that are read at a time
-GZIP = b"\x1f\x8b"  # how a packed file begins, and no text in UTF-8
 
 
 class Span(NamedTuple):
@@ -139,12 +139,15 @@ def chunks(span: Span) -> Iterator[bytes]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A file's bytes, unpacked if it is packed; what is wrong with it is a sentence."""
+    """A file's bytes, unpacked if it is packed; what is wrong with it is a sentence.
+
+    A packed file that unpacks to far more than text does is refused (`packed`), as it is read.
+    """
     try:
         with path.open("rb") as plain:
             packed = plain.read(len(GZIP)) == GZIP
             plain.seek(0)
-            yield cast(BinaryIO, gzip.GzipFile(fileobj=plain)) if packed else plain
+            yield cast(BinaryIO, unpacked(plain, path)) if packed else plain
     except (EOFError, zlib.error, gzip.BadGzipFile) as damage:
         raise UserError(f"{path} is damaged or cut short ({damage})") from None
     except OSError as trouble:

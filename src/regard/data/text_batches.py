@@ -9,6 +9,7 @@ for width, some in buckets.epoch(np.random.default_rng(0)):
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,9 +20,11 @@ from jaxtyping import Int64, Integer
 from torch import Tensor
 
 from regard.data.lines import lined
+from regard.data.stored_texts import NumberWriter
 from regard.data.vocabulary import Vocabulary
 
 Tokens = Sequence[int]
+ROOM = 2**30  # numbers that places of 32 bits are used for
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,14 +36,14 @@ class Rows:
     """
 
     numbers: Integer[np.ndarray, "total"]
-    first: Int64[np.ndarray, "rows 2"]  # where each text begins, and how many numbers it has
-    second: Int64[np.ndarray, "rows 2"] | None = None  # the same of second texts, if rows are pairs
+    first: Integer[np.ndarray, "rows 2"]  # where each text begins, and how many numbers it has
+    second: Integer[np.ndarray, "rows 2"] | None = None  # of second texts, if rows are pairs
 
     def __len__(self) -> int:
         return len(self.first)
 
     @property
-    def lengths(self) -> Int64[np.ndarray, "rows"]:
+    def lengths(self) -> Integer[np.ndarray, "rows"]:
         """Numbers that are read of each row, start and ends counted."""
         return 2 + self.first[:, 1] + (0 if self.second is None else 1 + self.second[:, 1])
 
@@ -56,6 +59,34 @@ def in_rows(texts: Sequence[Tokens], seconds: Sequence[Tokens] | None = None) ->
     slices = np.stack((lines.starts[:-1], lines.lengths), 1)
     n = len(texts)
     return Rows(lines.numbers, slices[:n], None if seconds is None else slices[n:])
+
+
+class RowWriter:
+    """Makes rows of one text, or pair, after the other; of many, the numbers lie in a file."""
+
+    def __init__(self) -> None:
+        self.numbers = NumberWriter()
+        self.first, self.second = array("i"), array("i")
+
+    def __len__(self) -> int:
+        return len(self.first) // 2
+
+    def add(self, text: Tokens, second: Tokens | None = None) -> None:
+        if self.numbers.count > ROOM and self.first.typecode == "i":
+            self.first, self.second = array("q", self.first), array("q", self.second)
+        for tokens, slices in ((text, self.first), (second, self.second)):
+            if tokens is not None:
+                slices.extend((self.numbers.count, len(tokens)))
+                self.numbers.add(tokens)
+
+    def done(self) -> Rows:
+        first, second = (
+            np.frombuffer(slices, slices.typecode).reshape(-1, 2)
+            if slices
+            else np.zeros((0, 2), slices.typecode)
+            for slices in (self.first, self.second)
+        )
+        return Rows(self.numbers.done(), first, second if self.second else None)
 
 
 def windows(tokens: Tokens, longest: int, overlap: int) -> list[Tokens]:
@@ -140,7 +171,7 @@ class Buckets:
     batch, which recorded steps and compiled models need.
     """
 
-    def __init__(self, lengths: Int64[np.ndarray, "rows"], batch: int) -> None:
+    def __init__(self, lengths: Integer[np.ndarray, "rows"], batch: int) -> None:
         self.batch = batch
         wide = rounded_up(lengths)
         self.rows = {int(width): np.flatnonzero(wide == width) for width in np.unique(wide)}
@@ -184,7 +215,7 @@ class Mixed:
     row of all would come to at most `batch` tokens.
     """
 
-    def __init__(self, lengths: Int64[np.ndarray, "rows"], batch: int, together: int = 1) -> None:
+    def __init__(self, lengths: Integer[np.ndarray, "rows"], batch: int, together: int = 1) -> None:
         self.wide, self.together = rounded_up(lengths), together
         self.at_once = max(1, batch // int(self.wide.max(initial=1)))
 
@@ -212,8 +243,8 @@ class Mixed:
                 yield int(self.wide[some[-1]]), some
 
 
-def rounded_up(lengths: Int64[np.ndarray, "rows"]) -> Int64[np.ndarray, "rows"]:
+def rounded_up(lengths: Integer[np.ndarray, "rows"]) -> Integer[np.ndarray, "rows"]:
     """Up to the next of 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, …"""
-    least = np.maximum(lengths, 4)
+    least = np.maximum(np.arange(int(lengths.max(initial=0)) + 1), 4)  # of each length there may be
     step = 2 ** (np.floor(np.log2(least)).astype(np.int64) - 2)
-    return -(-least // step) * step
+    return (-(-least // step) * step).astype(lengths.dtype)[lengths]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
+
+import numpy as np
 
 from regard.data import pair_files
 from regard.data.caption_check import EXAMPLES
@@ -15,13 +18,15 @@ from regard.data.catalogue import resolve
 from regard.data.corpus import CORPORA, ENDINGS, Corpus, find_corpus, read_corpus, texts_in
 from regard.data.decode import SUFFIXES
 from regard.data.images import SPLITS
-from regard.data.label_files import LABEL_COLUMNS, TABLES, TEXT_COLUMNS, head_of, part_files
+from regard.data.label_files import LABEL_COLUMNS, TEXT_COLUMNS, head_of, part_files
 from regard.data.labelled import LabelledSet, read_labelled
 from regard.data.labelled_sets import name_at
 from regard.data.listing import images_in
-from regard.data.pair_files import TABLE, ending, lines_of
-from regard.data.pairs import PairSet, in_order, read_pairs
+from regard.data.pair_files import TABLE
+from regard.data.pairs import Pairs, PairSet, in_order, read_pairs
 from regard.data.sentences import lines
+from regard.data.stored_texts import marks_of
+from regard.data.tables import TABLES, beginning, ending
 from regard.data.text import BLOCK, Text, opened
 from regard.errors import UserError
 
@@ -73,15 +78,17 @@ def holds_pairs(path: Path) -> bool:
         return len({*found} - others) > 1 or ([*found] == [TABLE] and holds_pairs(found[TABLE]))
     if not path.is_file() or ending(path) != TABLE:
         return False
-    rows = [line.split(b"\t") for line in lines_of(path) if line.strip()]
-    named = {column.strip().lower().decode(errors="replace") for row in rows[:1] for column in row}
+    rows = [line.split("\t") for line in beginning(path)]
+    named = {column.strip().lower() for row in rows[:1] for column in row}
     if not named.isdisjoint(
         (*TEXT_COLUMNS.split(", "), *LABEL_COLUMNS.split(", "), *IMAGE_COLUMNS)
     ):
         return False
     pairs = [row for row in rows if len(row) == 2]
-    few, many = sorted(len({row[at] for row in pairs}) for at in (0, 1))
-    return 2 * len(pairs) > len(rows) and 2 * few > many
+    columns = [{row[at].strip() for row in pairs} for at in (0, 1)]
+    few, many = sorted(map(len, columns))
+    labels = any(column <= {"0", "1", "-1"} for column in columns)
+    return 2 * len(pairs) > len(rows) and 2 * few > many and not labels
 
 
 def holds_text(path: Path) -> bool:
@@ -118,56 +125,86 @@ def is_blank(path: Path) -> bool:
 def check_labels(data: str, text: str = "", label: str = "", pair: str = "") -> TextReport:
     """Texts and labels in a table or a folder of some: rows of no use, and texts that recur."""
     found = all_of_use(read_labelled, data, text=text, label=label, pair=pair)
-    labels = labels_of(found)
-    counts = Counter(label for some in labels.values() for label in some)
+    counts = Counter(label for part in found.parts.values() for label in part.labels)
     named = ", ".join(f"{found.classes[label]} {count:,}" for label, count in counts.most_common())
-    notes = list(alike(found.classes))
-    twofold = [text for text, some in labels.items() if len(set(some)) > 1]
-    if twofold:  # only a note, as each may be the first of a pair whose second nobody named
-        some = " and ".join(found.classes[label] for label in sorted(set(labels[twofold[0]])))
-        notes.append(
-            f"texts with more than one label: {len(twofold):,}, such as "
-            f"{twofold[0][0][:SHOWN]!r}, which is called {some}"
-        )
-    if again := sum(len(some) > 1 for some in labels.values()):
-        notes.append(f"texts that occur more than once: {again:,}")
-    notes += long_ones([one for texts in labels for one in texts], LONG)
+    notes = [*alike(found.classes), *recurring(found)]
     for part in in_order(found.parts):
         if part != "train" and (known := found.shared(part)):
             notes.append(f"texts of {part} that are learnt from too: {known:,}")
     what = "pairs of texts" if found["train"].seconds else "texts"
-    return TextReport(
-        found.skipped,
-        tuple(notes),
-        (f"{found.name}: {counts.total():,} {what}, {len(found.classes)} classes ({named})",),
+    told = [f"{found.name}: {counts.total():,} {what}, {len(found.classes)} classes ({named})"]
+    if found.divided:
+        sizes = ", ".join(f"{len(found[part]):,} {part}" for part in in_order(found.parts))
+        told.append(f"as its column split says: {sizes}")
+    return TextReport(found.skipped, tuple(notes), tuple(told))
+
+
+def recurring(found: LabelledSet) -> Iterator[str]:
+    """Notes on texts, or pairs, that occur again, above all with another label; and on long ones.
+
+    Texts are known again by 8 bytes of their hashes, so that memory holds no text.
+    """
+    parts = list(found.parts.values())
+    _, first, group = np.unique(
+        np.concatenate([part.marks for part in parts]), return_index=True, return_inverse=True
     )
+    labels = np.concatenate([np.array(part.labels, np.int64) for part in parts])
+    different = np.unique(group * len(found.classes) + labels)  # of each text and label one
+    several = np.flatnonzero(np.bincount(different // len(found.classes)) > 1)
+    if len(several):  # only a note, as each may be the first of a pair whose second nobody named
+        at = several[first[several].argmin()]
+        its = different[different // len(found.classes) == at] % len(found.classes)
+        row = int(first[at])
+        text = next(islice(chain.from_iterable(part.texts for part in parts), row, None))
+        yield (
+            f"texts with more than one label: {len(several):,}, such as {text[:SHOWN]!r}, which is "
+            f"called {' and '.join(found.classes[label] for label in its)}"
+        )
+    if again := int((np.bincount(group) > 1).sum()):
+        yield f"texts that occur more than once: {again:,}"
+    new = np.zeros(len(group), bool)
+    new[first] = True
+    rows = zip(chain.from_iterable(part.rows() for part in parts), new, strict=True)
+    once = (text for row, is_new in rows if is_new for text in row)
+    yield from long_ones(once, LONG)
 
 
 def check_pairs(data: str) -> TextReport:
     """Texts and their translations: lines of no use, and texts that recur or are not translated."""
     found: PairSet = all_of_use(read_pairs, data)
-    times = Counter(
-        pair for part in found.parts.values() for pair in zip(part.source, part.target, strict=True)
-    )
+    parts = list(found.parts.values())
+    marks = np.concatenate([part.marks for part in parts])
+    _, first, times = np.unique(marks, return_index=True, return_counts=True)
     notes = []
-    if again := sum(count > 1 for count in times.values()):
+    if again := int((times > 1).sum()):
         notes.append(f"pairs that occur more than once: {again:,}")
-    several = [text for text, count in Counter(one for one, _ in times).items() if count > 1]
-    same = [one for one, other in times if one == other]
-    for what, texts in (
+    new = np.zeros(len(marks), bool)
+    new[first] = True
+    sources = np.concatenate([marks_of(part.source, len(part)) for part in parts])
+    _, at, count = np.unique(sources[new], return_index=True, return_counts=True)
+    several = np.flatnonzero(new)[at[count > 1]]
+    same = np.flatnonzero(new & np.fromiter((one == other for one, other in both(parts)), bool))
+    for what, rows in (
         ("texts with more than one translation", several),
         ("texts whose translation is the text itself", same),
     ):
-        if texts:
-            notes.append(f"{what}: {len(texts):,}, such as {texts[0][:SHOWN]!r}")
-    notes += long_ones([text for pair in times for text in pair], LONG_SENTENCE)
+        if len(rows):
+            text, _ = next(islice(both(parts), int(rows.min()), None))
+            notes.append(f"{what}: {len(rows):,}, such as {text[:SHOWN]!r}")
+    once = (pair for pair, is_new in zip(both(parts), new, strict=True) if is_new)
+    notes += long_ones(chain.from_iterable(once), LONG_SENTENCE)
     for part in in_order(found.parts):
         if part != "train" and (known := found.shared(part)):
             notes.append(f"pairs of {part} that are learnt from too: {known:,}")
     sizes = ", ".join(f"{len(found[part]):,} {part}" for part in in_order(found.parts))
     one, other = found.languages
-    told = f"{found.name}: {times.total():,} pairs, {one} and {other} ({sizes})"
+    told = f"{found.name}: {len(marks):,} pairs, {one} and {other} ({sizes})"
     return TextReport(found.skipped, tuple(notes), (told,))
+
+
+def both(parts: Iterable[Pairs]) -> Iterator[tuple[str, str]]:
+    """Each text with its translation, part after part."""
+    return chain.from_iterable(zip(part.source, part.target, strict=True) for part in parts)
 
 
 def check_text(data: str) -> TextReport:
@@ -236,15 +273,6 @@ def all_of_use(read: Callable[..., T], data: str, **columns: str) -> T:
         raise
 
 
-def labels_of(found: LabelledSet) -> dict[tuple[str, ...], list[int]]:
-    """Every label that each text, or pair, has, in whatever part."""
-    labels: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for part in found.parts.values():
-        for text, label in zip(part.whole(), part.labels, strict=True):
-            labels[text].append(label)
-    return labels
-
-
 def alike(classes: Iterable[str]) -> Iterator[str]:
     """Classes that nobody would tell apart who reads them aloud."""
     spellings: dict[str, list[str]] = defaultdict(list)
@@ -255,10 +283,14 @@ def alike(classes: Iterable[str]) -> Iterator[str]:
             yield f"classes that differ only in capitals: {' and '.join(map(repr, same))}"
 
 
-def long_ones(texts: Sequence[str], most: int) -> Iterator[str]:
+def long_ones(texts: Iterable[str], most: int) -> Iterator[str]:
     """A note on texts of more characters than that."""
-    if long := [text for text in texts if len(text) > most]:
-        yield f"texts of over {most:,} characters: {len(long):,}, such as {long[0][:SHOWN]!r}"
+    count, example = 0, ""
+    for text in texts:
+        if len(text) > most:
+            count, example = count + 1, example or text[:SHOWN]
+    if count:
+        yield f"texts of over {most:,} characters: {count:,}, such as {example!r}"
 
 
 def lines_in(text: Text) -> Iterator[str]:

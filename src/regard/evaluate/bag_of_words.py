@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
+AT_ONCE = 10_000  # texts whose words are counted at a time
 STRENGTHS = (0.5, 2.0, 8.0, 32.0)  # inverse to how strongly weights are held back
 WORD = r"(?u)\w+|[^\w\s]"
 Rows = tuple[Sequence[str], Sequence[str], Sequence[int]]  # texts, second texts or none, labels
@@ -64,9 +65,11 @@ class BagOfWords:
         self, texts: Sequence[str], seconds: Sequence[str] = ()
     ) -> Float32[np.ndarray, "n classes"]:
         """Of every class, those that no text to learn from had included."""
-        some = self.regression.predict_proba(features(self.counter, texts, seconds))
         found = np.zeros((len(texts), self.classes), np.float32)
-        found[:, self.regression.classes_] = some
+        for at in range(0, len(texts), AT_ONCE):
+            some = slice(at, at + AT_ONCE)
+            counts = features(self.counter, texts[some], seconds[some])
+            found[some, self.regression.classes_] = self.regression.predict_proba(counts)
         return found / found.sum(1, keepdims=True)
 
 

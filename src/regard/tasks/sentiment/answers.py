@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.label_files import TABLES, head_of, read_texts
+from regard.data.label_files import head_of, read_texts
 from regard.data.labelled import Labelled
-from regard.data.pair_files import ending
+from regard.data.tables import TABLES, ending
 from regard.errors import UserError
 from regard.tasks.sentiment.data import (
     Facts,
@@ -101,11 +101,12 @@ def from_table(trained: Reader, path: Path) -> list[Asked] | None:
         return None
     if paired and kind == "tsv" and config.pair.strip().lower() not in head_of(path):
         return None
-    rows = read_texts(path, config.text, config.pair if paired else "")
-    return [
-        Asked(f"{path}, line {line}", text, second if paired else None)
-        for line, text, second in rows
-    ]
+    found = []
+    for row in read_texts(path, config.text, config.pair if paired else ""):
+        if row.fault:
+            raise UserError(f"{path}, line {row.line} {row.fault}")
+        found.append(Asked(f"{path}, line {row.line}", row.text, row.second if paired else None))
+    return found
 
 
 def from_split(facts: Facts, data: SentimentData, split: str, row: int) -> Asked:

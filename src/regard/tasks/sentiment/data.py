@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import heapq
+from array import array
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, repeat
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float32, Float64, Int64, Integer
 from torch import Tensor
 
 from regard.config import change
 from regard.data.augment import seeded
 from regard.data.images import SPLITS
 from regard.data.labelled import LABELLED, Labelled, LabelledSet, read_labelled
-from regard.data.text_batches import Buckets, Mixed, RowPicker, Rows, in_rows, trimmed, windows
+from regard.data.stored_texts import sample, together
+from regard.data.text_batches import (
+    Buckets,
+    Mixed,
+    RowPicker,
+    Rows,
+    RowWriter,
+    trimmed,
+    windows,
+)
 from regard.data.vocabulary import Vocabulary, fit_vocabulary, from_text
 from regard.errors import UserError
 from regard.evaluate.bag_of_words import BagOfWords
 from regard.tasks.pixels import SHARE, batch_seeds
 from regard.tasks.sentiment.config import SCRATCH, SentimentConfig
 from regard.tasks.sentiment.start import vocabulary_of
+
+FITTED = 2**24  # letters that a vocabulary is fitted to, at the most
+COUNTED = 2**24  # letters that counting words is fitted to, at the most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +72,7 @@ class SentimentData:
     longest: int
     overlap: int
     own: bool = True  # whether its training texts are those that the model learnt from
+    fitted: int = 0  # texts that the vocabulary was fitted to, if it was
 
     @property
     def name(self) -> str:
@@ -75,12 +91,17 @@ class SentimentData:
     @cached_property
     def baseline(self) -> BagOfWords:
         """What counting words can do, fitted to the same texts."""
-        train, held = self.texts["train"], self.texts["validation"]
+        train, held = (few_enough(self.texts[name]) for name in SPLITS[:2])
         return BagOfWords.fit(
             (train.texts, train.seconds, train.labels),
             (held.texts, held.seconds, held.labels),
             classes=len(self.facts.classes),
         )
+
+    @property
+    def counted(self) -> int:
+        """How many texts that is fitted to."""
+        return len(few_enough(self.texts["train"]))
 
     def windowed(self, part: Labelled, facts: Facts) -> Windowed:
         """Some texts as a model of these facts reads them."""
@@ -101,15 +122,26 @@ class SentimentData:
             f"{self.name}: {train:,} {what} to train on ({counted}{more}), {validation:,} to "
             f"choose by{tested}; {len(self.facts.words):,} kinds of token{skipped}"
         ]
-        long = int((self.train.counts > 1).sum())
-        if long:
+        if 0 < self.fitted < len(self.texts["train"]):
+            lines.append(f"these are fitted to {self.fitted:,} of them, which is enough")
+        counts = self.train.counts
+        if long := int((counts > 1).sum()):
             lines.append(
                 f"{long:,} of them are longer than {self.longest} tokens and are read in "
-                f"{int(self.train.counts[self.train.counts > 1].sum()):,} windows"
+                f"{int(counts[counts > 1].sum()):,} windows"
             )
         if self.train.cut:
             lines.append(f"{self.train.cut:,} pairs are cut to {self.longest} tokens")
         return "\n".join(lines)
+
+
+def few_enough(part: Labelled) -> Labelled:
+    """All texts of a part, or of very many some by chance, with at least one of each class."""
+    rows = sample(part.texts, COUNTED)
+    if rows is None:
+        return part
+    _, first = np.unique(np.array(part.labels), return_index=True)
+    return part.only(np.union1d(rows, first).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,36 +149,34 @@ class Windowed:
     """Texts as rows of tokens; a long text has several, which stand for it together."""
 
     rows: Rows
-    owner: Int64[np.ndarray, "rows"]  # the text of each row
+    owner: Integer[np.ndarray, "rows"]  # the text of each row
     labels: Int64[np.ndarray, "texts"]
     cut: int = 0  # pairs that were cut
 
     @property
     def counts(self) -> Int64[np.ndarray, "texts"]:
-        """How many rows each text has."""
-        return np.bincount(self.owner, minlength=len(self.labels))
+        """How many rows each text has; they stand in the order of their texts."""
+        ends = np.arange(len(self.labels) + 1, dtype=self.owner.dtype)
+        return np.diff(np.searchsorted(self.owner, ends))
 
 
 def in_windows(part: Labelled, words: Vocabulary, longest: int, overlap: int) -> Windowed:
     """Every text of a part in windows of at most `longest` tokens; a pair is cut to that."""
-    rows: list[Sequence[int]] = []
-    seconds: list[Sequence[int]] = []
-    owner, cut = [], 0
-    for number, text in enumerate(part.texts):
+    rows = RowWriter()
+    owner, cut = array("i"), 0
+    both = zip(part.texts, part.seconds or repeat(""), strict=False)
+    for number, (text, second) in enumerate(both):
         tokens = encoded(words, text)
         if part.seconds:
-            others = encoded(words, part.seconds[number])
+            others = encoded(words, second)
             cut += len(tokens) + len(others) > longest - 3
-            first, second = trimmed(tokens, others, longest - 3)
-            seconds.append(second)
-            some = [first]
+            rows.add(*trimmed(tokens, others, longest - 3))
         else:
-            some = windows(tokens, longest - 2, overlap)
-        rows += some
-        owner += [number] * len(some)
-    labels = np.array(part.labels, np.int64)
-    made = in_rows(rows, seconds if part.seconds else None)
-    return Windowed(made, np.array(owner, np.int64), labels, cut)
+            for some in windows(tokens, longest - 2, overlap):
+                rows.add(some)
+        owner.extend([number] * (len(rows) - len(owner)))
+    owners = np.frombuffer(owner, np.int32) if owner else np.zeros(0, np.int32)
+    return Windowed(rows.done(), owners, np.array(part.labels, np.int64), cut)
 
 
 def encoded(words: Vocabulary, text: str) -> list[int]:
@@ -161,16 +191,26 @@ def read(config: SentimentConfig) -> SentimentData:
         if not len(found[name]):
             raise UserError(f"{found.name} has no text in {name}; training needs some")
     vocabulary: Vocabulary | None = vocabulary_of(config)
+    fitted = 0
     if vocabulary is None and config.start == SCRATCH:
         try:
-            train = found["train"]
-            vocabulary = fit_vocabulary((*train.texts, *train.seconds), config.vocabulary)
+            some = to_fit(found["train"])
+            vocabulary = fit_vocabulary(chain(some.texts, some.seconds), config.vocabulary)
+            fitted = len(some)
         except ValueError as trouble:
             raise UserError(f"{found.name}: {trouble}") from None
     # A start that is gone is complained of by those who need it; a trained run has its words.
     text = "" if vocabulary is None else vocabulary.to_text()
     found = fewer(found, config.labels, config.train.seed)
-    return SentimentData(found, facts_of(found, text), config.longest, config.overlap)
+    return SentimentData(
+        found, facts_of(found, text), config.longest, config.overlap, fitted=fitted
+    )
+
+
+def to_fit(train: Labelled) -> Labelled:
+    """The texts that a vocabulary is fitted to: all, or of very many as many as are enough."""
+    rows = sample(train.texts, FITTED)
+    return train if rows is None else train.only(rows.tolist())
 
 
 def read_table(config: SentimentConfig, *, learning: bool = True) -> LabelledSet:
@@ -186,11 +226,12 @@ def fewer(found: LabelledSet, labels: int, seed: int) -> LabelledSet:
         return found
     if labels > len(train):
         raise UserError(f"--labels {labels:,}: {found.name} has {len(train):,} in train")
-    order = sorted(
-        range(len(train)),
-        key=lambda row: hashlib.sha256(f"{seed} {train.texts[row]} {row}".encode()).digest(),
+    drawn = heapq.nsmallest(
+        labels,
+        enumerate(train.texts),
+        key=lambda each: hashlib.sha256(f"{seed} {each[1]} {each[0]}".encode()).digest(),
     )
-    kept = train.only(sorted(order[:labels]))
+    kept = train.only(sorted(row for row, _ in drawn))
     if missing := set(train.labels) - set(kept.labels):
         name = found.classes[min(missing)]
         raise UserError(f"--labels {labels}: no text of class {name!r} is among them; take more")
@@ -240,11 +281,15 @@ def part_of(data: SentimentData, split: str) -> Labelled:
     parts: Mapping[str, Labelled] = data.texts.parts
     if split not in (*parts, "all"):
         raise UserError(f"no split {split!r}; there are {', '.join(parts)} and all")
-    chosen = list(parts.values()) if split == "all" else [parts[split]]
-    found = Labelled(
-        tuple(text for part in chosen for text in part.texts),
-        tuple(label for part in chosen for label in part.labels),
-        tuple(text for part in chosen for text in part.seconds),
+    chosen = list(parts.values())
+    found = (
+        parts[split]
+        if split != "all"
+        else Labelled(
+            together(part.texts for part in chosen),
+            tuple(label for part in chosen for label in part.labels),
+            together(part.seconds for part in chosen),
+        )
     )
     if not len(found):
         known = [name for name in parts if len(parts[name])]
@@ -295,8 +340,10 @@ class TextBatches:
             data.texts.weights("train") if config.balance else [1.0] * len(facts.classes)
         )
         weights = of_class[part.labels] * by_length(part, config.lengths) / part.counts
-        self.labels = torch.from_numpy(part.labels[part.owner]).to(home)
-        self.weights = torch.from_numpy(weights[part.owner].astype(np.float32)).to(home)
+        # Of the text of each row: of very many texts in windows, rows take far more room.
+        self.owner = torch.from_numpy(part.owner).to(home)
+        self.labels = torch.from_numpy(part.labels).to(home)
+        self.weights = torch.from_numpy(weights.astype(np.float32)).to(home)
 
     @property
     def shapes(self) -> int:
@@ -312,8 +359,9 @@ class TextBatches:
         for at, (width, some) in enumerate(self.batches.epoch(draw)):
             if at >= start:
                 rows = torch.from_numpy(some).to(self.pick.home, non_blocking=True)
+                texts = self.owner[rows]
                 labels, weights = (
-                    each[rows].to(self.device, non_blocking=True)
+                    each[texts].to(self.device, non_blocking=True)
                     for each in (self.labels, self.weights)
                 )
                 yield TextBatch(*self.pick(rows, width), labels, weights, seeds[at])
@@ -321,6 +369,8 @@ class TextBatches:
 
 def by_length(part: Windowed, power: float) -> Float64[np.ndarray, "texts"]:
     """What each text counts as: its tokens to a power, over their mean."""
+    if not power:
+        return np.ones(len(part.labels))
     tokens = np.bincount(part.owner, part.rows.lengths, minlength=len(part.labels))
     counted = tokens**power
     return counted / counted.mean()

@@ -33,6 +33,7 @@ class Judgement:
     windowed: int = 0  # texts that were read in windows
     shared: int | None = None  # texts that are letter for letter among those learnt, if known
     alone: tuple[float, ...] = ()  # accuracy of the reader and of the votes, where words vote
+    counted: tuple[int, int] | None = None  # texts the baseline is fitted to, of how many, if fewer
 
     @property
     def accuracy(self) -> Interval:
@@ -48,6 +49,7 @@ class Judgement:
             "windowed": self.windowed,
             "shared": self.shared,
             **({"alone": list(self.alone)} if self.alone else {}),
+            **({"counted": list(self.counted)} if self.counted else {}),
             "assessment": self.assessment.to_values(),
         }
 
@@ -62,6 +64,7 @@ class Judgement:
                 values["windowed"],
                 values["shared"],
                 all_of(float, values.get("alone", ())),
+                None if "counted" not in values else (values["counted"][0], values["counted"][1]),
             )
             return checked(found)
         except (KeyError, TypeError, AttributeError, ValueError) as trouble:
@@ -82,6 +85,7 @@ def judge(trained: Reader, data: SentimentData, split: str) -> Judgement:
     if data.own:  # fitted to what the model learnt from, or the two could not be compared
         given = data.baseline.probabilities(part.texts, part.seconds).argmax(-1)
         counted = bootstrap((given == windowed.labels).astype(np.float64))
+    learnt = len(data.texts["train"])
     return Judgement(
         assess(answers),
         counted,
@@ -89,6 +93,7 @@ def judge(trained: Reader, data: SentimentData, split: str) -> Judgement:
         int((windowed.counts > 1).sum()),
         shared(trained, data, split, part),
         alone,
+        (data.counted, learnt) if data.own and data.counted < learnt else None,
     )
 
 
@@ -107,8 +112,7 @@ def shared(trained: Reader, data: SentimentData, split: str, part: Labelled) -> 
         return None
     if own.digest != trained.facts.digest:
         return None
-    learnt = set(own["train"].whole())
-    return sum(row in learnt for row in part.whole())
+    return int(np.isin(part.marks, own["train"].marks).sum())
 
 
 class Opinion(nn.Module):
@@ -134,8 +138,13 @@ def summary(judged: Judgement, split: str) -> str:
     lines = [split, classification.summary(judged.assessment, "texts")]
     if judged.baseline is not None:
         value, low, high = (f"{100 * x:.1f}" for x in judged.baseline)
+        some = (
+            ""
+            if judged.counted is None
+            else "; fitted to {:,} of {:,} texts".format(*judged.counted)
+        )
         lines.append(
-            f"counting words      {value}%  ({low} to {high}): TF-IDF and logistic regression"
+            f"counting words      {value}%  ({low} to {high}): TF-IDF and logistic regression{some}"
         )
     lines.append(f"most frequent class {100 * judged.majority:.1f}%")
     if judged.alone:
