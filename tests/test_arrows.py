@@ -19,6 +19,7 @@ STAGES = (
     {
         "cli",
         "commands",
+        "answering",
         "studio",
         "lab",
         "bench",

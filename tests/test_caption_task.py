@@ -32,13 +32,14 @@ from regard.model.efficientnet import PACKAGE, load_pretrained, normalise
 from regard.runs import RunFolder
 from regard.tasks.caption import data as reading
 from regard.tasks.caption import features, judging, views
-from regard.tasks.caption.answers import opened, seen_of
+from regard.tasks.caption.answers import seen_of
 from regard.tasks.caption.config import CaptionConfig, WritingConfig
 from regard.tasks.caption.data import ROUND, CaptionBatches, CaptionData, Facts, lined, read
 from regard.tasks.caption.judging import Judgement, judge, looks_of
 from regard.tasks.caption.learning import measure, objective, sample, truths
 from regard.tasks.caption.task import CAPTION, build, settle
 from regard.tasks.caption.writing import Written, rules_of, words_shown, write
+from regard.tasks.inputs import Rows
 from regard.tasks.run import flattened
 from regard.tasks.session import Session
 from regard.tasks.task import Trained
@@ -350,8 +351,7 @@ def test_a_judgement_comes_back_as_it_was_written(run):
 
 def test_a_model_that_knows_nothing_is_judged_and_names_nothing(run):
     judged = run.evaluate("test")
-    rows = [f"test:{row}" for row in range(HELD)]
-    said = tuple(answer.caption for answer in run.predict(*rows))
+    said = tuple(answer.caption for answer in run.predict(split="test", indices=range(HELD)))
     assert judged.captions == said
     assert judged.truth.value == truths(said, "test").mean()
     assert judged.grounding is None
@@ -487,32 +487,70 @@ def test_a_file_an_array_and_a_row_of_the_same_image_get_the_same_caption(run, t
     folder = tmp_path / "pictures"
     folder.mkdir()
     Image.fromarray(pixels).save(folder / "three.png")
-    asked = ("test:3", folder / "three.png", folder, Image.fromarray(pixels), pixels / 255.0)
+    asked = (
+        Rows("test", (3,)),
+        folder / "three.png",
+        folder,
+        Image.fromarray(pixels),
+        pixels / 255.0,
+    )
     answers = run.predict(*asked)
     assert len({answer.caption for answer in answers}) == 1
     assert len({round(answer.score, 4) for answer in answers}) == 1
     assert answers[0].truth == run.data.captions.test.captions[3][0]
     assert [answer.truth for answer in answers[1:]] == [None] * 4
     assert answers[0].name == "scenes test:3"
-    with pytest.raises(UserError, match=rf"test:{HELD}: test of scenes has the rows 0 to 23"):
-        run.predict(f"test:{HELD}")
+    with pytest.raises(
+        UserError, match=rf"index {HELD} of test is not there: test of scenes has the rows 0 to 23"
+    ):
+        run.predict(split="test", indices=[HELD])
 
 
 def test_predict_on_the_command_line(run, capsys):
-    assert main(["predict", str(run.folder.path), "test:0", "test:1", "--device", "cpu"]) == 0
+    assert (
+        main(
+            [
+                "predict",
+                str(run.folder.path),
+                "--split",
+                "test",
+                "--index",
+                "0",
+                "1",
+                "--device",
+                "cpu",
+            ]
+        )
+        == 0
+    )
     lines = capsys.readouterr().out.splitlines()
-    first = run.predict("test:0")[0]
+    first = run.predict(split="test", indices=0)[0]
     assert len(lines) == 2 and lines[0] == str(first)
     assert first.caption in lines[0] and first.truth in lines[0]
-    assert main(["predict", str(run.folder.path), "test:0", "--json", "--device", "cpu"]) == 0
+    assert (
+        main(
+            [
+                "predict",
+                str(run.folder.path),
+                "--split",
+                "test",
+                "--index",
+                "0",
+                "--json",
+                "--device",
+                "cpu",
+            ]
+        )
+        == 0
+    )
     answer = json.loads(capsys.readouterr().out)
     assert answer["answer"] == first.caption and answer["truth"] == first.truth
 
 
 def test_pictures_are_asked_about_in_groups_that_change_nothing(run):
-    many = [f"train:{row % 64}" for row in range(70)]
-    together = run.predict(*many)
-    alone = [run.predict(name)[0] for name in many[:2] + many[-2:]]
+    many = [row % 64 for row in range(70)]
+    together = run.predict(split="train", indices=many)
+    alone = [run.predict(split="train", indices=row)[0] for row in many[:2] + many[-2:]]
     assert [a.caption for a in together[:2] + together[-2:]] == [a.caption for a in alone]
 
 
@@ -522,12 +560,23 @@ def test_pictures_are_asked_about_in_groups_that_change_nothing(run):
 def test_look_writes_a_page_and_a_picture(run, tmp_path):
     for name in ("look.html", "look.png", "look.svg"):
         path = tmp_path / name
-        command = ["look", str(run.folder.path), "test:3", "--out", str(path), "--device", "cpu"]
+        command = [
+            "look",
+            str(run.folder.path),
+            "--split",
+            "test",
+            "--index",
+            "3",
+            "--out",
+            str(path),
+            "--device",
+            "cpu",
+        ]
         assert main(command) == 0
         assert path.stat().st_size > 5_000
     page = (tmp_path / "look.html").read_text(encoding="utf-8")
     assert "scenes test:3" in page and "Point at a word" in page
-    both = run.look("test:3", "test:4")
+    both = run.look(split="test", indices=[3, 4])
     assert both.write(tmp_path / "both.html").stat().st_size > 5_000
     with pytest.raises(UserError, match="holds one image, and 2 were given"):
         both.write(tmp_path / "both.png")
@@ -536,7 +585,7 @@ def test_look_writes_a_page_and_a_picture(run, tmp_path):
 
 
 def test_the_maps_shown_are_those_of_the_pass(run):
-    pictures = opened(run.trained, ["test:0", "test:1"], lambda: run.data)
+    pictures = [*run.items(split="test", indices=[0, 1])]
     items = views.caption_items(run.trained, pictures)
     seen = seen_of(run.trained, pictures)
     for row, text in enumerate(write(run.model, seen, run.facts, WritingConfig())):
@@ -800,15 +849,17 @@ def test_an_encoder_begins_with_the_weights_of_a_run_and_needs_it_no_more(
         **{"augment.flip": False},
     )
     monkeypatch.chdir(photos)
-    said = run.predict("test:0")[0]
-    assert rg.load(tmp_path / "ours").predict("test:0")[0] == said
+    said = run.predict(split="test", indices=0)[0]
+    assert rg.load(tmp_path / "ours").predict(split="test", indices=0)[0] == said
 
     shutil.rmtree(tmp_path / "seeing")
-    assert rg.load(tmp_path / "ours").predict("test:0")[0] == said
+    assert rg.load(tmp_path / "ours").predict(split="test", indices=0)[0] == said
     more = {"quiet": True, "report": False, "epochs": 1}
     wider = {**EYES, "width": 24}
     rg.train("classify", data=tmp_path / "classes", out=tmp_path / "seeing", model=wider, **more)
-    assert rg.load(tmp_path / "ours").predict("test:0")[0] == said  # another by the same name
+    assert (
+        rg.load(tmp_path / "ours").predict(split="test", indices=0)[0] == said
+    )  # another by the same name
 
 
 def test_an_encoder_that_sees_other_images_is_refused_in_a_sentence(photos, seeing, run, tmp_path):
@@ -999,4 +1050,4 @@ def test_frozen_stages_keep_their_bits_and_later_ones_learn(photos, tmp_path):
     assert moved <= learnt and any("conv.weight" in name for name in moved)
     assert not [name for name in moved if name.split(".")[1] in "0123456"]
     again = rg.load(tmp_path / "run", device="cpu")
-    assert again.predict("test:0") == run.predict("test:0")
+    assert again.predict(split="test", indices=0) == run.predict(split="test", indices=0)

@@ -27,6 +27,7 @@ from regard.tasks.classify.learning import (
     training_sample,
 )
 from regard.tasks.classify.task import CLASSIFY, settle
+from regard.tasks.inputs import Rows
 from regard.tasks.pixels import batch_seeds, statistics
 from regard.train.config import TrainConfig
 
@@ -120,7 +121,10 @@ def test_the_attention_can_be_the_users_own(run):
         return rg.attend(*args, **options).read
 
     other = rg.load(run.folder.path, device="cpu", attention=mine)
-    ours, theirs = run.predict("test:0")[0], other.predict("test:0")[0]
+    ours, theirs = (
+        run.predict(split="test", indices=0)[0],
+        other.predict(split="test", indices=0)[0],
+    )
     assert calls and ours.classes == theirs.classes
     assert ours.shares == pytest.approx(theirs.shares, abs=1e-5)
 
@@ -132,10 +136,10 @@ def test_a_run_can_be_trained_with_an_attention_of_ones_own(tmp_path):
     path = run.folder.path
     names = [name for name in run.model.state_dict() if name.endswith("feature.weight")]
     assert len(names) == run.config.model.layers
-    again = rg.load(path, device="cpu", attention=sharper).predict("test:0")[0]
-    assert again.shares == run.predict("test:0")[0].shares
+    again = rg.load(path, device="cpu", attention=sharper).predict(split="test", indices=0)[0]
+    assert again.shares == run.predict(split="test", indices=0)[0].shares
     with pytest.raises(UserError, match=r"trained with code of your own.*attention=…\)"):
-        rg.load(path, device="cpu").predict("test:0")
+        rg.load(path, device="cpu").predict(split="test", indices=0)
     with pytest.raises(UserError, match=r"begun with code of your own.*attention=…\)"):
         rg.train("classify", epochs=2, out=path, resume=True, **options)
     more = rg.train("classify", epochs=2, out=path, resume=True, attention=sharper, **options)
@@ -157,7 +161,7 @@ def test_a_file_an_array_and_a_row_of_the_same_image_get_the_same_answer(run, tm
     Image.fromarray(pixels[0]).save(tmp_path / "five.png")
     floats = pixels.astype(np.float32) / 255
     asked = (
-        *("test:5", tmp_path / "five.png", tmp_path, Image.fromarray(pixels[0])),
+        *(Rows("test", (5,)), tmp_path / "five.png", tmp_path, Image.fromarray(pixels[0])),
         *(pixels, pixels[0], floats, torch.from_numpy(floats)),
     )
     answers = run.predict(*asked)
@@ -172,24 +176,57 @@ def test_a_file_an_array_and_a_row_of_the_same_image_get_the_same_answer(run, tm
 @pytest.mark.parametrize(
     ("image", "said"),
     [
-        (np.zeros((2, 3, 4, 5), np.uint8), "shape"),
-        (np.zeros((5, 5, 2), np.uint8), "shape"),
+        (np.zeros((2, 2, 4, 5), np.uint8), "shape"),
+        (np.zeros((1, 1, 1, 5, 5), np.uint8), "shape"),
         (np.zeros((5, 5), np.int32), "int32"),
         (np.full((5, 5), 2.0), "0 … 1"),
         (np.full((5, 5), np.nan), "0 … 1"),
     ],
 )
 def test_what_is_no_image_is_refused(run, image, said):
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(UserError, match=rf"inputs\[0\].*{said}"):
         run.predict(image)
 
 
 def test_predict_on_the_command_line(run, capsys):
-    assert main(["predict", str(run.folder.path), "test:0", "test:1", "--device", "cpu"]) == 0
+    assert (
+        main(
+            [
+                "predict",
+                str(run.folder.path),
+                "--split",
+                "test",
+                "--index",
+                "0",
+                "1",
+                "--device",
+                "cpu",
+            ]
+        )
+        == 0
+    )
     assert len(capsys.readouterr().out.splitlines()) == 2
-    assert main(["predict", str(run.folder.path), "test:0", "--json", "--device", "cpu"]) == 0
+    assert (
+        main(
+            [
+                "predict",
+                str(run.folder.path),
+                "--split",
+                "test",
+                "--index",
+                "0",
+                "--json",
+                "--device",
+                "cpu",
+            ]
+        )
+        == 0
+    )
     answer = json.loads(capsys.readouterr().out)
-    assert answer["input"] == "digits test:0" and answer["truth"] == run.predict("test:0")[0].truth
+    assert (
+        answer["input"] == "digits test:0"
+        and answer["truth"] == run.predict(split="test", indices=0)[0].truth
+    )
     assert answer["answer"] == max(answer["probabilities"], key=answer["probabilities"].get)
 
 
@@ -200,10 +237,7 @@ def test_evaluate_prints_writes_and_agrees_with_counting(run, capsys, tmp_path):
     assert main(["evaluate", str(run.folder.path), "--json", "--device", "cpu"]) == 0
     values = json.loads(capsys.readouterr().out)
     test = run.data.images.test
-    right = sum(
-        answer.classes[0] == answer.truth
-        for answer in run.predict(*(f"test:{row}" for row in range(len(test))))
-    )
+    right = sum(answer.classes[0] == answer.truth for answer in run.predict(split="test"))
     assert values["accuracy"]["value"] == pytest.approx(right / len(test))
     assert main(["evaluate", str(run.folder.path), "--device", "cpu"]) == 0
     said = capsys.readouterr().out
@@ -235,19 +269,29 @@ def test_the_sample_of_training_images_is_spread_and_as_large_as_validation(run)
 def test_look_writes_a_page_and_a_picture(run, tmp_path, capsys):
     for name in ("look.html", "look.png", "look.svg"):
         path = tmp_path / name
-        command = ["look", str(run.folder.path), "test:3", "--out", str(path), "--device", "cpu"]
+        command = [
+            "look",
+            str(run.folder.path),
+            "--split",
+            "test",
+            "--index",
+            "3",
+            "--out",
+            str(path),
+            "--device",
+            "cpu",
+        ]
         assert main(command) == 0
         assert path.stat().st_size > 5_000
     page = (tmp_path / "look.html").read_text(encoding="utf-8")
     assert "digits test:3" in page and "Insertion" in page
-    assert '<iframe srcdoc="' in run.look("test:3")._repr_html_()
+    assert '<iframe srcdoc="' in run.look(split="test", indices=3)._repr_html_()
 
 
 def test_the_maps_shown_are_those_of_the_pass(run):
-    from regard.tasks.classify.answers import opened
     from regard.tasks.classify.views import maps_of, prepared
 
-    pictures = opened(run.trained, ["test:0", "test:1"], lambda: run.data)
+    pictures = [*run.items(split="test", indices=[0, 1])]
     maps = maps_of(run.trained, pictures)
     with torch.no_grad(), rg.watch(run.model) as seen:
         run.model(prepared(run.trained, pictures))
@@ -410,7 +454,7 @@ def test_digits_at_another_size_work(tmp_path):
         batch=64,
         model=model,
     )
-    assert run.facts.size == 16 and run.predict("test:0")
+    assert run.facts.size == 16 and run.predict(split="test", indices=0)
 
 
 def test_reading_takes_the_size_of_the_model():
@@ -521,7 +565,7 @@ def test_an_array_with_alpha_is_seen_on_white_and_one_without_pixels_is_refused(
     clear = np.zeros((8, 8, 4), np.uint8)
     white = np.full((8, 8, 3), 255, np.uint8)
     assert run.predict(clear)[0].shares == run.predict(white)[0].shares
-    with pytest.raises(ValueError, match=r"shape \(0, 0\)"):
+    with pytest.raises(UserError, match=r"shape \(0, 0\)"):
         run.predict(np.zeros((0, 0), np.uint8))
 
 
@@ -540,9 +584,14 @@ def test_one_bad_file_in_a_folder_leaves_the_others_their_answers(run, tmp_path,
     for name in ("a.png", "b.png"):
         Image.new("L", (9, 9)).save(tmp_path / name)
     (tmp_path / "c.png").write_text("not an image", encoding="utf-8")
-    assert [Path(answer.name).name for answer in run.predict(tmp_path)] == ["a.png", "b.png"]
-    assert "left out: " in (said := capsys.readouterr().err) and "c.png" in said
-    (tmp_path / "a.png").unlink()
-    (tmp_path / "b.png").unlink()
-    with pytest.raises(UserError, match="no image in it that can be read"):
+    with pytest.raises(UserError, match=r"c\.png is no image but text"):
         run.predict(tmp_path)
+    with pytest.warns(UserWarning, match=r"left out: 1, the first as .*c\.png is no image"):
+        answers = run.predict(tmp_path, skip_invalid=True)
+    assert [Path(answer.name).name for answer in answers] == ["a.png", "b.png"]
+    command = ["predict", str(run.folder.path), str(tmp_path), "--device", "cpu"]
+    assert main(command) == 1
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2 and f"regard: {tmp_path / 'c.png'} is no image" in err
+    assert main([*command, "--skip-invalid"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 from regard import __version__, doctor
 from regard.cli import COMMANDS, Command, main
 from regard.errors import UserError
+from regard.tasks import TASKS
 
 
 def run(*args, **kwargs):
@@ -75,6 +77,19 @@ def test_every_command_exists_and_its_help_ends_with_examples(capsys, name):
     assert not leaving.value.code
     assert f"regard {name}" in out
     assert out.rstrip().endswith(COMMANDS[name].examples[-1])
+
+
+def test_the_help_of_a_task_ends_with_its_own_examples_and_names_the_run(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "classify", "--help"])
+    shown = capsys.readouterr().out.rpartition("examples:")[2].splitlines()
+    assert tuple(line.strip() for line in shown if line) == TASKS["classify"].examples["train"]
+    for name in ("predict", "look"):
+        with pytest.raises(SystemExit):
+            main([name, "--help"])
+        out = capsys.readouterr().out
+        assert re.search(rf"usage: regard {name} .* RUN ", out)
+        assert re.search(r"RUN +folder of the run", out)
 
 
 @pytest.mark.parametrize("frame", ["utf-8", "ascii"])

@@ -300,9 +300,9 @@ def test_a_run_trains_reports_and_loads(run):
 
 
 def test_a_run_answers_and_shows_its_windows(run, tmp_path):
-    (answer,) = run.predict("test:0")
+    (answer,) = run.predict(split="test", indices=0)
     assert sum(answer.shares) == pytest.approx(1, abs=1e-5)
-    look = run.look("test:0", "test:1")
+    look = run.look(split="test", indices=[0, 1])
     stages = look.looked.document["sections"]
     assert [len(stage["data"]["items"]) for stage in stages] == [2, 2]
     assert "rollout" not in stages[0]["data"]["items"][0]
@@ -338,7 +338,7 @@ def test_a_vit_of_channels_alone_reports_and_says_that_it_has_no_maps(tmp_path):
         device="cpu",
         model={"width": 16, "layers": 1, "heads": 2, "attention": "channels"},
     )
-    look = run.look("test:0")
+    look = run.look(split="test", indices=0)
     (section,) = look.looked.document["sections"]
     assert "heads" not in section["data"]["items"][0] and "no map of places" in section["words"]
     with pytest.raises(UserError, match=r"look.png: in this model channels read channels"):

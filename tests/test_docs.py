@@ -507,6 +507,7 @@ PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
     "has no manifest.json": (without_manifest, False),
     "is a link": (leading_out, False),
     "is not empty": (lambda _: typed(f"train classify --out {RUN}"), False),
+    "test:3 cannot": (lambda _: main(["predict", RUN, "test:3"]), False),
     "another process": (held, False),
 }
 

@@ -122,7 +122,7 @@ def test_a_run_killed_as_it_began_notes_its_data_when_it_goes_on(tmp_path):
         state.rmdir()
     assert main(resume(run)) == 0
     assert (run / "data.json").read_bytes() == facts
-    assert main(["predict", str(run), "test:0"]) == 0
+    assert main(["predict", str(run), "--split", "test", "--index", "0"]) == 0
 
 
 # Interrupted

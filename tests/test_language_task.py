@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -99,21 +100,21 @@ def test_a_text_is_learnt_foretold_and_gone_on_with(text, tmp_path):
     then = LANGUAGE.revive(of_before).figures
     assert then.word_perplexity is None
     assert then.word_perplexity_with_eos == judged.figures.word_perplexity_with_eos
-    (answer,) = run.predict("the cat")
+    (answer,) = run.predict("the cat", seed=3)
     assert answer.prompt == "the cat" and len(answer.text) == 25  # to the end of the window
-    assert str(answer).startswith("the cat")
-    assert run.predict("the cat") == [answer]  # by chance, but the same each time
-    (from_file,) = run.predict(text)
-    assert from_file.prompt == text.read_text(encoding="utf-8")
-    (window,) = run.predict("validation:0")
+    assert str(answer).startswith("the cat") and answer.to_values()["seed"] == 3
+    assert run.predict("the cat", seed=3) == [answer]
+    from_file = run.predict(text)
+    assert [each.prompt for each in from_file] == text.read_text(encoding="utf-8").splitlines()
+    (window,) = run.predict(split="validation", indices=0)
     assert window.prompt in text.read_text(encoding="utf-8")
-    with pytest.raises(UserError, match="has the windows 0 to"):
-        run.predict("validation:999")
+    with pytest.raises(UserError, match=r"validation of lines\.txt has the windows 0 to"):
+        run.predict(split="validation", indices=999)
     with pytest.raises(UserError, match="no text in test: take train or validation"):
         run.evaluate("test")
     assert run.held_out == "validation" and run.evaluate() == judged
-    assert run.predict("a dog", "the cat")[1] == answer  # whatever else is asked
-    assert run.predict("the cat")[0].score != run.predict("che cat")[0].score
+    assert run.predict("a dog", "the cat", seed=3)[1] == answer  # whatever else is asked
+    assert run.predict("che cat", seed=3)[0].score != answer.score
 
 
 def test_a_report_is_made_of_a_text_with_one_window_to_choose_by(tmp_path):
@@ -213,13 +214,13 @@ def test_contradicting_fields_are_named(fields, words):
 
 def test_a_run_is_asked_otherwise_than_it_was_told(text, tmp_path):
     run = trained(text, tmp_path)
-    (whole,) = run.predict("the cat")
-    (short,) = run.predict("the cat", speaking={"tokens": 5})
+    (whole,) = run.predict("the cat", seed=1)
+    (short,) = run.predict("the cat", speaking={"tokens": 5, "seed": 1})
     assert whole.text.startswith(short.text) and len(short.text) == 5
-    assert run.predict("the cat", **{"speaking.tokens": 5}) == [short]
-    assert run.predict("the cat") == [whole]  # it forgets what it was asked
+    assert run.predict("the cat", seed=1, **{"speaking.tokens": 5}) == [short]
+    assert run.predict("the cat", seed=1) == [whole]  # it forgets what it was asked
     stop = whole.text[3:5]
-    (stopped,) = run.predict("the cat", speaking={"stop": [stop]})
+    (stopped,) = run.predict("the cat", speaking={"stop": [stop]}, seed=1)
     assert stopped.text == whole.text[: whole.text.index(stop)] and stopped.score > whole.score
     with pytest.raises(UserError, match=r"can change only speaking\.…"):
         run.predict("the cat", model={"width": 8})
@@ -234,7 +235,7 @@ def test_a_run_is_asked_otherwise_than_it_was_told(text, tmp_path):
 def test_what_is_shown_on_the_way_is_what_is_said_in_the_end(text, tmp_path, kind, stop):
     vocabulary = {"kind": kind, "floor": 1, "size": 300}
     run = trained(text, tmp_path, epochs=1, vocabulary=vocabulary)
-    for speaking in ({"stop": stop}, {"stop": stop, "temperature": 3.0}):
+    for speaking in ({"stop": stop, "seed": 0}, {"stop": stop, "temperature": 3.0, "seed": 1}):
         pieces: list[str] = []
         answers = run.predict("où", "the cat", show=pieces.append, speaking=speaking)
         assert answers == run.predict("où", "the cat", speaking=speaking)
@@ -299,9 +300,28 @@ def test_of_several_stop_strings_the_first_in_the_text_counts():
     assert unescaped(r"\n\t\\n\x") == "\n\t\\n\\x"
 
 
+def test_the_same_seed_gives_the_same_text_and_every_sample_is_its_own(text, tmp_path):
+    run = trained(text, tmp_path, epochs=1)
+    state = torch.get_rng_state()
+    found = run.predict(["the cat", "a dog"], seed=7, num_samples=3)
+    assert [(each.prompt, each.sample, each.seed) for each in found] == [
+        (prompt, sample, 7) for prompt in ("the cat", "a dog") for sample in range(3)
+    ]
+    assert len({each.text for each in found}) == 6
+    assert run.predict("a dog", speaking={"seed": 7}) == found[3:4]  # alone, or with others
+    assert run.predict("a dog", seed=8)[0].text != found[3].text
+    one, other = run.predict("the cat", "the cat")  # nobody chose a seed, but it is one
+    assert one == other and one.text != run.predict("the cat")[0].text
+    assert run.predict("the cat", seed=one.seed) == [one]
+    assert torch.equal(torch.get_rng_state(), state)
+    for wrong, words in (({"seed": -1}, "seed=-1"), ({"num_samples": 0}, "num_samples=0")):
+        with pytest.raises(UserError, match=words):
+            run.predict("the cat", **wrong)
+
+
 def test_a_run_proves_its_cache_and_explains_it(text, tmp_path):
     run = trained(text, tmp_path, model={**MODEL, "place": "rotary", "groups": 1})
-    proofs = run.check_cache("the cat sat", "validation:1")
+    proofs = run.check_cache("the cat sat", split="validation", indices=1)
     assert [proof.tokens for proof in proofs] == [11, 16] and all(p.holds for p in proofs)
     (proof,) = run.check_cache()
     assert proof.holds and proof.tokens == 32 and proof.name == "validation of lines.txt"
@@ -341,9 +361,10 @@ def typed(text, tmp_path, capsys, monkeypatch):
 def test_the_command_asks_otherwise_than_the_run_was_told(typed):
     code, out, _ = typed("run", "the cat", "--speaking.tokens", "5")
     assert code == 0 and len(out) == len("the cat") + 5 + 1
-    whole = typed("run", "the cat")[1]
+    whole = typed("run", "the cat", "--seed", "5")[1]
     stop = whole[10:12]
-    code, out, _ = typed("run", "the cat", "--speaking.stop", stop, "no such string")
+    stops = ("--speaking.seed", "5", "--speaking.stop", stop, "no such string")
+    code, out, _ = typed("run", "the cat", *stops)
     assert out == whole[: whole.index(stop, len("the cat"))] + "\n"
     assert (
         typed("run", "a", "--speaking.stop", r"\n", "--speaking.tokens", "31")[1].count("\n") == 1
@@ -363,23 +384,35 @@ def test_the_command_asks_otherwise_than_the_run_was_told(typed):
 def test_a_terminal_sees_the_text_as_it_comes_and_a_file_when_it_is_whole(
     typed, capsys, monkeypatch
 ):
-    whole = typed("run", "the cat")[1]
+    whole = typed("run", "the cat", "--seed", "5")[1]
+    ask = ["predict", "run", "the cat", "--device", "cpu", "--seed", "5"]
     printed: list[tuple[str, bool]] = []
 
     def spy(*words, end="\n", flush=False, **rest):
         printed.append((f"{words[0]}{end}", flush))
 
     monkeypatch.setattr("builtins.print", spy)
-    assert main(["predict", "run", "the cat", "--device", "cpu"]) == 0
+    assert main(ask) == 0
     assert printed == [(whole, False)]
     printed.clear()
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert main(["predict", "run", "the cat", "--device", "cpu"]) == 0
+    assert main(ask) == 0
     assert "".join(piece for piece, _ in printed) == whole
     assert len(printed) > 20 and all(flushed for _, flushed in printed)
     printed.clear()
-    assert main(["predict", "run", "the cat", "--device", "cpu", "--json"]) == 0
+    assert main([*ask, "--json"]) == 0
     assert len(printed) == 1
+
+
+def test_the_command_draws_by_a_seed_and_tells_one_that_it_drew(typed):
+    code, out, err = typed("run", "the cat", "--seed", "7", "--num-samples", "3", "--json")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and [each["sample"] for each in answers] == [0, 1, 2] and not err
+    assert len({each["answer"] for each in answers}) == 3
+    _, out, err = typed("run", "the cat")
+    told = re.fullmatch(r"drawn with --seed (\d+)\n", err)
+    assert told and typed("run", "the cat", "--seed", told[1]) == (0, out, "")
+    assert "num_samples=0: in 1 …" in typed("run", "a", "--num-samples", "0")[2]
 
 
 def test_the_command_proves_and_its_code_says_whether(typed, monkeypatch):
@@ -402,14 +435,14 @@ def test_the_command_proves_and_its_code_says_whether(typed, monkeypatch):
 
 def test_a_prompt_of_which_nothing_is_known_is_refused(text, tmp_path):
     run = trained(text, tmp_path, epochs=1)
-    with pytest.raises(UserError, match="prompt: none of its 2 tokens is in the vocabulary of"):
+    with pytest.raises(UserError, match="has 2 tokens, of which none is in the vocabulary of"):
         run.predict("犬猫")
     assert run.predict("犬 cat")[0].text  # some of it will do
 
 
-def test_a_file_that_is_not_there_is_no_prompt(text, tmp_path):
+def test_a_prompt_is_the_prompt_whatever_it_names(text, tmp_path):
     run = trained(text, tmp_path, epochs=1)
-    for name in ("missing.txt", str(tmp_path / "missing")):
-        with pytest.raises(UserError, match=r"missing.* is not there"):
-            run.predict(name)
-    assert run.predict("cat.")[0].text
+    for prompt in ("missing.txt", str(text), "- a", "validation:0"):
+        assert run.predict(prompt)[0].prompt == prompt
+    with pytest.raises(UserError, match=r"missing\.txt cannot be read: No such file"):
+        run.predict(tmp_path / "missing.txt")

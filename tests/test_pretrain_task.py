@@ -24,6 +24,7 @@ from regard.data.sentences import documents
 from regard.data.text_batches import RowPicker
 from regard.errors import UserError
 from regard.model.pretrainer import Pretrainer
+from regard.tasks.inputs import Rows, StandardInput, readable
 from regard.tasks.pretrain.answers import pieces, read_of, tokens_of
 from regard.tasks.pretrain.batches import PretrainBatch, PretrainBatches
 from regard.tasks.pretrain.config import MaskingConfig, ObjectivesConfig, PretrainConfig
@@ -193,7 +194,7 @@ def test_missing_words_are_named(run, tmp_path, monkeypatch):
     assert said[0].words == answer.words and said[0].name == f"{path}, line 1"
     assert str(said[1]) == ""
     monkeypatch.setattr(sys, "stdin", io.StringIO("The fox slept near the [MASK] in 1920.\n"))
-    assert run.predict("-")[0].words == answer.words
+    assert run.predict(StandardInput())[0].words == answer.words
 
 
 def test_two_sentences_are_compared(run):
@@ -209,7 +210,7 @@ def test_two_sentences_are_compared(run):
 
 
 def test_a_row_of_its_own_data_has_a_word_hidden_that_it_tells(run):
-    (own,) = run.predict("validation:1")
+    (own,) = run.predict(split="validation", indices=1)
     rows = text_of(run.config, run.data, "validation").rows
     begin, count = rows.first[1].tolist()
     whole = run.facts.words.decode(rows.numbers[begin : begin + count].tolist()).strip()
@@ -222,18 +223,21 @@ def test_a_row_of_its_own_data_has_a_word_hidden_that_it_tells(run):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("validation:999", "validation:999: validation of stories.txt has the rows 0 to"),
-        ("test:0", "no text in test: take train or validation"),
-        ("test2017:0", "no split 'test2017'; there are train, validation, test"),
-        ("The fox slept.", r"'The fox slept\.' asks nothing: write \[MASK\] for a missing word"),
+        (
+            Rows("validation", (999,)),
+            "999 of validation is not there: validation of stories.txt has the",
+        ),
+        (Rows("test"), "no text in test: take train or validation"),
+        (Rows("test2017"), "no split 'test2017'; there are train, validation, test"),
+        ("The fox slept.", r"^inputs\[0\] asks nothing: write \[MASK\] for a missing word"),
         ("The __init__ of a_b", "asks nothing"),
-        ("The fox\t", "a tab stands between two sentences, and nowhere else"),
-        ("\tThe fox", "a tab stands between two sentences"),
-        ("a\tb\tc", "a tab stands between two sentences"),
+        ("The fox\t", "has a tab, which stands between two sentences, and nowhere else"),
+        ("\tThe fox", "has a tab, which stands between two sentences"),
+        ("a\tb\tc", "has a tab, which stands between two sentences"),
         ("ab " * 60 + "[MASK]", r"has \d+ tokens, and this run reads at most 43"),
         ("ab " * 60 + "\tb", r"has \d+ tokens, and this run reads at most 42"),
         ("[MASK] \ud800", "no Unicode"),
-        (Path("/nowhere/x.txt"), "x.txt cannot be read: no such file"),
+        (Path("/nowhere/x.txt"), "x.txt cannot be read: No such file"),
     ],
 )
 def test_what_cannot_be_answered_is_said_in_a_sentence(run, asked, words):
@@ -252,8 +256,9 @@ def test_what_a_run_was_not_taught_is_not_answered(text, taught, asked, words):
     model = untrained(text, taught)
     data = known(text, taught)[1]
     with pytest.raises(UserError, match=words):
-        PRETRAIN.open(model, [asked], lambda: data)
-    (row,) = PRETRAIN.predict(model, PRETRAIN.open(model, ["validation:0"], lambda: data))
+        [*readable(PRETRAIN.parse_inputs(model, [asked], lambda: data))]
+    own = [*PRETRAIN.parse_inputs(model, [Rows("validation", (0,))], lambda: data)]
+    (row,) = PRETRAIN.predict(model, own)
     assert bool(row.words) == (taught == "masked") and row.pairs == {} and str(row)
     judged = PRETRAIN.judge(model, data, "validation")
     assert list(judged.figures) == [taught] and (judged.perplexity is None) == (taught != "masked")
@@ -291,7 +296,7 @@ def test_tokens_of_another_vocabulary_are_refused(run, text):
     with pytest.raises(UserError, match=r"cuts stories\.txt into other tokens .* --data"):
         PRETRAIN.judge(other, run.data, "validation")
     with pytest.raises(UserError, match="into other tokens"):
-        PRETRAIN.open(other, ["validation:0"], lambda: run.data)
+        [*PRETRAIN.parse_inputs(other, [Rows("validation", (0,))], lambda: run.data)]
 
 
 def test_a_run_goes_on_bit_for_bit_where_it_was_stopped(short, tmp_path):
@@ -322,13 +327,13 @@ def test_the_commands_train_measure_ask_and_look(short, tmp_path, capsys, monkey
 
 
 def test_a_map_is_of_the_tokens_that_were_read(run, tmp_path):
-    (asked,) = PRETRAIN.open(run.trained, ["The fox [MASK] here.\tIt hid."], lambda: run.data)
+    (asked,) = run.items("The fox [MASK] here.\tIt hid.")
     tokens, maps = mapped(run.trained, asked)
     assert tokens[0] == " <start>" and tokens[-1] == " <end>" and tokens.count(" <end>") == 2
     assert "".join(tokens).replace(" <mask>", "[MASK]").count(" The fox[MASK] here.") == 1
     assert maps.shape[2:] == (len(tokens),) * 2
     np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-5)
-    look = run.look("The fox [MASK] here.", "\n", "validation:0")
+    look = run.look("The fox [MASK] here.", "\n", split="validation", indices=0)
     (section,) = look.looked.document["sections"]
     names = [item["name"] for item in section["data"]["items"]]
     assert names == ["The fox [MASK] here.", "stories.txt validation:0"]
@@ -348,10 +353,10 @@ def test_a_reader_of_channels_answers_and_says_that_it_has_no_maps(short, tmp_pa
     text = "The fox [MASK] here." + " fox" * (
         wide - 2 - len(tokens_of(words, "The fox [MASK] here."))
     )
-    read = read_of(run.trained, *PRETRAIN.open(run.trained, [text], lambda: None))
+    read = read_of(run.trained, *run.items(text))
     assert read.words.shape == (1, wide)  # where a map of channels looks like one of words
     with pytest.raises(ValueError, match="channels read channels"):
-        mapped(run.trained, *PRETRAIN.open(run.trained, [text], lambda: None))
+        mapped(run.trained, *run.items(text))
     look = run.look(text)
     (section,) = look.looked.document["sections"]
     assert section["view"] == "table" and "no map of places to show" in section["words"]
@@ -395,7 +400,8 @@ def test_any_vocabulary_will_do(text, kind):
     assert PRETRAIN.judge(model, data, "validation").figures["masked"].count > 50
     shown = "".join(pieces(data.facts.words, data.facts.words.encode(" the fox slept.")))
     assert shown == (" the fox slept ." if kind == "words" else " the fox slept.")
-    opened = PRETRAIN.open(model, ["the fox ___ here.", "validation:0"], lambda: data)
+    given = ["the fox ___ here.", Rows("validation", (0,))]
+    opened = [*PRETRAIN.parse_inputs(model, given, lambda: data)]
     blank, own = PRETRAIN.predict(model, opened)
     assert len(blank.words) == 1 and own.truth and own.text.count(" [MASK]") == 1
     if kind == "words":

@@ -27,9 +27,11 @@ from regard.attention import (
     explain,
     window,
 )
+from regard.attention.arrangement import arrange
 from regard.attention.call import Call
 from regard.attention.channel import attend_channels
 from regard.attention.features import EluPlusOne
+from regard.attention.merged import merged
 from regard.attention.second_order import refuse_second
 from regard.model import GPT, GPTConfig
 
@@ -422,7 +424,9 @@ def assert_alike(found: list[Tensor], right: list[Tensor], share: float) -> None
     """To within a share of the greatest number of each."""
     for ours, theirs in zip(found, right, strict=True):
         most = float(theirs.detach().abs().max())
-        torch.testing.assert_close(ours.double(), theirs.double(), rtol=0, atol=share * (most + 1e-3))
+        torch.testing.assert_close(
+            ours.double(), theirs.double(), rtol=0, atol=share * (most + 1e-3)
+        )
 
 
 def on_a_gpu(shape: tuple[int, ...], kind: torch.dtype) -> tuple[list[Tensor], list[Tensor]]:
@@ -440,7 +444,6 @@ def test_a_gpus_kernels_have_gradients_of_gradients(name, kind):
     qkv, exact = on_a_gpu((1, 2, n, 64), kind)
     if name == "tail":
         qkv[0], exact[0] = (x.detach()[..., 4:, :].requires_grad_() for x in (qkv[0], exact[0]))
-
 
     def read(*qkv: Tensor) -> Tensor:
         if name != "merged":

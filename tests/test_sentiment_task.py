@@ -31,9 +31,11 @@ from regard.model.config import PretrainerConfig
 from regard.model.minilm import PACKAGE, minilm
 from regard.model.pretrainer import Pretrainer
 from regard.runs import RunFolder
+from regard.tasks.inputs import Rows, StandardInput, readable
 from regard.tasks.pretrain.config import PretrainConfig
 from regard.tasks.pretrain.data import Facts as PretrainFacts
 from regard.tasks.recipe import choose_recipe
+from regard.tasks.sentiment import answers as answers_module
 from regard.tasks.sentiment import data as data_module
 from regard.tasks.sentiment import start as start_module
 from regard.tasks.sentiment import views as views_module
@@ -206,13 +208,13 @@ def test_it_judges_texts_files_lines_and_its_own_data(run, tmp_path, monkeypatch
     assert said[1].to_values()["answer"] is None and said[1].to_values()["probabilities"] == {}
     assert said[0].name == f"{path}, line 1" and said[0].text == "dull soup"
     assert said[3].shares == pytest.approx(answer.shares, abs=1e-5)  # whatever else is asked
-    assert len(run.predict(str(path), "fine")) == 5 and len(run.predict("", " ")) == 2
+    assert len(run.predict(path, "fine")) == 5 and len(run.predict("", " ")) == 2
     monkeypatch.setattr(sys, "stdin", io.StringIO("fine\r\npoor\n"))
-    fine, poor = run.predict("-")
+    fine, poor = run.predict(StandardInput())
     assert (fine.classes[0], poor.classes[0]) == ("positive", "negative")
     assert (fine.name, fine.text) == ("standard input, line 1", "fine")
-    assert run.predict("fine\r\npoor")[0].name == "fine"
-    (own,) = run.predict("validation:3")
+    assert run.predict("fine\r\npoor")[0].text == "fine\r\npoor"
+    (own,) = run.predict(split="validation", indices=3)
     held = run.data.texts["validation"]
     assert own.text == held.texts[3] and own.truth == run.facts.classes[held.labels[3]]
     assert own.to_values()["truth"] == own.truth and f"(it is {own.truth})" in str(own)
@@ -226,19 +228,19 @@ def test_standard_input_is_read_as_a_file_is(run, monkeypatch):
     said = io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbffine\ngood \xff film\n"), encoding="ascii")
     monkeypatch.setattr(sys, "stdin", said)
     with pytest.raises(UserError, match=r"standard input, line 2 is not UTF-8: a byte 0xff"):
-        run.predict("-")
+        run.predict(StandardInput())
     said = io.TextIOWrapper(io.BytesIO("\ufefffine ä\n".encode()), encoding="ascii")
     monkeypatch.setattr(sys, "stdin", said)
-    assert [answer.text for answer in run.predict("-")] == ["fine ä"]
+    assert [answer.text for answer in run.predict(StandardInput())] == ["fine ä"]
 
 
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("validation:999", r"validation:999: validation of own\.csv has the texts 0 to 29"),
-        ("test:0", r"own\.csv has no text in test"),
-        ("test2013:0", "no split 'test2013'; there are"),
-        (Path("/nowhere/x.txt"), r"x\.txt cannot be read: no such file"),
+        (Rows("validation", (999,)), r"is not there: validation of own\.csv has the texts 0 to 29"),
+        (Rows("test"), r"own\.csv has no text in test"),
+        (Rows("test2013"), "no split 'test2013'; there are"),
+        (Path("/nowhere/x.txt"), r"x\.txt cannot be read: No such file"),
     ],
 )
 def test_what_cannot_be_judged_is_said_in_a_sentence(run, asked, words):
@@ -260,7 +262,7 @@ def test_what_cannot_be_judged_is_said_in_a_sentence(run, asked, words):
 def test_of_a_table_the_column_of_texts_is_judged(run, tmp_path, name, content):
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
-    dull, *blank, fine = said = run.predict(str(path))
+    dull, *blank, fine = said = run.predict(path)
     assert [each.text for each in said if each.text] == ["dull,\nsoup", "fine soup"]
     assert len(blank) == (name != "d.CSV")
     assert (dull.classes[0], fine.classes[0]) == ("negative", "positive")
@@ -294,32 +296,92 @@ def test_a_table_without_texts_is_a_sentence(run, tmp_path, content, words):
         run.predict(path)
 
 
-def test_a_name_of_no_file_is_no_text(run, tmp_path):
-    (tmp_path / "round").symlink_to("round")
-    for name, words in (
-        ("nosuch.txt", "^nosuch.txt is not there"),
-        (f"{tmp_path}/nosuch", "nosuch is not there"),
-        (f"{tmp_path}/round", "round cannot be read: "),
-        (str(tmp_path), "is a folder: name the files in it"),
-    ):
-        with pytest.raises(UserError, match=words):
-            run.predict(name)
-    for text in ("fine and/or lovely.txt", "fine/lovely", "fine.", ""):
-        assert run.predict(text)[0].text == text
+@pytest.mark.parametrize(
+    "text", ["-", "nosuch.txt", "/etc/hostname", "validation:0", "fine.", "fine\nand dull", ""]
+)
+def test_a_str_is_a_text_whatever_it_names(run, tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", None)  # which nothing may wait for
+    (tmp_path / "fine.").write_text("dull", encoding="utf-8")
+    (answer,) = run.predict(text)
+    assert answer.text == text and answer.truth is None
 
 
 def test_letters_that_are_none_are_refused(table):
     bytes_of = {"vocabulary": {"kind": "bytes", "floor": 2, "size": 300}}
     model, _ = untrained(table, **bytes_of)
     with pytest.raises(UserError, match="no Unicode"):
-        SENTIMENT.predict(model, SENTIMENT.open(model, ["fine \ud800"], lambda: None))
+        [*readable(SENTIMENT.parse_inputs(model, ["fine \ud800"], lambda: None))]
+
+
+def test_arguments_are_texts_and_files_are_named(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = '{"text": "a fine soup"}\n{"body": "dull"}\n{"text": "an awful play"}\n'
+    Path("rows.jsonl").write_text(rows, encoding="utf-8")
+    ask = partial(asked_of, run, capsys)
+    code, (answer,), err = ask("rows.jsonl")
+    assert code == 0 and answer["text"] == "rows.jsonl"
+    assert "rows.jsonl is a file here, and was taken as a text" in err and "--file rows.js" in err
+    code, answers, err = ask("--file", "rows.jsonl")
+    assert code == 1 and [each["answer"] for each in answers] == ["positive", "negative"]
+    words = "line 2 has no 'text'; there are body: name the key with --text-column"
+    assert err == f"regard: rows.jsonl, {words}\n"
+    code, (answer,), _ = ask("--file", "rows.jsonl", "--text-column", "body", "--skip-invalid")
+    assert code == 0 and answer["answer"] == "negative"
+    with pytest.warns(UserWarning, match=r"left out: 2, the first as rows\.jsonl, line 1 has no"):
+        (answer,) = run.predict(Path("rows.jsonl"), text_column="body", skip_invalid=True)
+    assert answer.text == "dull"
+    code, (answer,), err = ask("validation:3")
+    assert code == 0 and answer["text"] == "validation:3" and "--split validation --index 3" in err
+    code, answers, err = ask("fine", "--split", "validation", "--index", "3", "0", "99")
+    own = [None, *(each.truth for each in run.predict(split="validation", indices=[3, 0]))]
+    assert code == 1 and [each.get("truth") for each in answers] == own
+    assert err == (
+        "regard: index 99 of validation is not there: validation of own.csv has the texts 0 to 29\n"
+    )
+    monkeypatch.setattr(sys, "stdin", io.StringIO("fine\n\ndull\n"))
+    assert [each["answer"] for each in ask("-")[1]] == ["positive", None, "negative"]
+    assert ask("--index", "0")[2] == (
+        "regard: an index counts within a split: name it, as in --split test or split=…\n"
+    )
+    assert "is for texts in a file: name it with --file" in ask("a", "--text-column", "x")[2]
+    assert "regard predict" in ask()[2]
+    assert len(run.predict(split="validation")) == 30
+
+
+def asked_of(run, capsys, *words):
+    """What a command prints about a run: its code, its answers, and what it has to say."""
+    code = main(["predict", str(run.folder.path), *words, "--device", "cpu", "--json"])
+    out, err = capsys.readouterr()
+    return code, [json.loads(line) for line in out.splitlines()], err
+
+
+def test_a_text_of_too_many_windows_says_how_many(run, capsys, monkeypatch):
+    monkeypatch.setattr(answers_module, "MOST_WINDOWS", 3)
+    long = " ".join(["soup"] * 60)
+    with pytest.raises(UserError, match=r"inputs\[1\] takes 6 windows of 16 tokens, and at most 3"):
+        run.predict(["fine", long])
+    code, (answer,), err = asked_of(run, capsys, "fine", long)
+    assert code == 1 and answer["text"] == "fine" and "argument 2 takes 6 windows" in err
+    assert len(run.predict(" ".join(["soup"] * 34))[0].classes) == 2
+
+
+def test_a_look_leaves_out_what_cannot_be_read(run, tmp_path, capsys):
+    path, page = tmp_path / "lines.txt", tmp_path / "look.html"
+    path.write_bytes(b"fine soup\n\xff\ndull\n")
+    command = ["look", str(run.folder.path), "--file", str(path), "--out", str(page)]
+    assert main([*command, "--device", "cpu"]) == 1
+    assert "line 2 is not UTF-8" in capsys.readouterr().err
+    assert page.stat().st_size > 10_000 and main([*command, "--skip-invalid"]) == 0
+    with pytest.raises(UserError, match="line 2 is not UTF-8"):
+        run.look(path)
 
 
 def test_an_answer_does_not_depend_on_its_neighbours(table):
     model, _ = untrained(table)
     draw = np.random.default_rng(2)
     asked = [" ".join(draw.choice(ANY, n)) for n in (3, 9, 1, 40, 8, 100)]
-    together = SENTIMENT.predict(model, SENTIMENT.open(model, asked, lambda: None))
+    together = SENTIMENT.predict(model, [*SENTIMENT.parse_inputs(model, asked, lambda: None)])
     for text, said in zip(asked, together, strict=True):
         (alone,) = SENTIMENT.predict(model, [Asked(text, text)])
         assert alone.shares == pytest.approx(said.shares, abs=1e-6)
@@ -347,7 +409,8 @@ def test_the_commands_train_measure_ask_and_look(table, tmp_path, capsys, monkey
     assert "TF-IDF" in capsys.readouterr().out
     assert main(["evaluate", "run", "--data", str(table), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tf-idf"] is None
-    assert main(["predict", "run", "a fine soup", "validation:0", "--json"]) == 0
+    own = ["--split", "validation", "--index", "0"]
+    assert main(["predict", "run", "a fine soup", *own, "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert lines[0]["text"] == "a fine soup" and "truth" in lines[1]
     assert main(["predict", "run", "a fine soup"]) == 0
@@ -357,7 +420,7 @@ def test_the_commands_train_measure_ask_and_look(table, tmp_path, capsys, monkey
     assert (tmp_path / "look.png").stat().st_size > 5_000
     page = (tmp_path / "look.html").read_text(encoding="utf-8")
     assert "Which words carried it" in page and "<script" in page
-    assert main(["predict", "run", "validation:99"]) == 2
+    assert main(["predict", "run", "--split", "validation", "--index", "99"]) == 1
     assert "has the texts 0 to 29" in capsys.readouterr().err
 
 
@@ -585,13 +648,13 @@ def test_pairs_are_judged_together(pair_run, pairs, tmp_path):
     assert judged.baseline is not None and judged.shared == 0  # held out by their first texts
     (said,) = pair_run.predict("film film\tsoup")
     assert said.second == "soup" and said.to_values()["second"] == "soup"
-    (own,) = pair_run.predict("train:5")
+    (own,) = pair_run.predict(split="train", indices=5)
     train = pair_run.data.texts["train"]
     assert (own.text, own.second) == (train.texts[5], train.seconds[5]) and own.truth
     assert pair_run.predict("")[0].classes == ()
     for wrong in ("film film", "film\t", "\tfilm"):
         with pytest.raises(
-            UserError, match="is one text, and this run judges pairs: put a tab betw"
+            UserError, match=r"has an empty .* text, and this run judges pairs: put a tab betw"
         ):
             pair_run.predict(wrong)
     look = pair_run.look("film film\tsoup")
@@ -1084,7 +1147,9 @@ def test_minilm_may_be_the_start(table, monkeypatch):
         assert torch.equal(weight, theirs.state_dict()[name]), name
     assert len(make_optimiser(model.model, model.config.train.optimiser).parts) == 2
     nothing = "\u200b"  # of which its vocabulary knows nothing
-    said = SENTIMENT.predict(model, SENTIMENT.open(model, [nothing, "a fine film"], lambda: None))
+    said = SENTIMENT.predict(
+        model, [*SENTIMENT.parse_inputs(model, [nothing, "a fine film"], lambda: None)]
+    )
     assert all(len(each.classes) == 2 for each in said)
 
     def gone(*_: object, **__: object) -> None:
@@ -1131,7 +1196,7 @@ def test_a_pair_is_shown_as_far_as_it_is_read(first, second):
 
 
 def test_one_picture_holds_one_text_and_a_page_many(run, tmp_path):
-    look = run.look("the soup was fine", "dull\n\nan awful play")
+    look = run.look("the soup was fine", ["dull", "", "an awful play"])
     first, *rest = look.looked.document["sections"]
     items = first["data"]["items"]
     assert [item["name"] for item in items] == ["the soup was fine", "dull", "an awful play"]

@@ -14,7 +14,8 @@ from regard.cli import main
 from regard.runs import RunFolder
 from regard.signals import Stopped, deferred, listening
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows sends no signals")
+if os.name == "nt":
+    pytest.skip("Windows sends no signals", allow_module_level=True)
 
 ENDED = {signal.SIGTERM: (143, "stopped by SIGTERM"), signal.SIGHUP: (129, "stopped by SIGHUP")}
 
@@ -88,6 +89,32 @@ def test_another_thread_installs_nothing():
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+IN_A_TERMINAL = """
+import sys, time
+from regard.signals import Stopped, listening
+with listening():
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    except Stopped as stop:
+        print("saved", flush=True)
+        print("saved", file=sys.stderr, flush=True)
+        open(sys.argv[1], "w").write(str(stop))
+"""
+
+
+def test_what_is_said_to_a_terminal_that_was_closed_keeps_nothing_from_being_saved(tmp_path):
+    master, slave = os.openpty()
+    command = [sys.executable, "-c", IN_A_TERMINAL, tmp_path / "said"]
+    with subprocess.Popen(command, stdout=slave, stderr=slave) as process:
+        os.close(slave)
+        assert b"ready" in os.read(master, 100)
+        os.close(master)
+        process.send_signal(signal.SIGHUP)
+    assert process.returncode == 0
+    assert (tmp_path / "said").read_text() == "stopped by SIGHUP"
 
 
 RECIPE = """

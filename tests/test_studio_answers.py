@@ -228,13 +228,16 @@ def test_a_look_is_the_one_of_the_run_and_the_answers_those_of_predict(name, run
     found = answer.json()
     run = rg.load(runs[name], device="cpu")
     given = Image.open(BytesIO(said)) if isinstance(said, bytes) else "\t".join(said.values())
-    opened = run.task.open(run.trained, [given], lambda: run.data)
+    opened = [*run.items(given)]
     right = run.task.look(run.trained, opened, answers.no_measuring).document
     assert found["document"] == json.loads(answers.json_of(right))
     assert found["document"]["sections"][0]["data"]["items"]
-    predicted = [json.loads(answers.json_of(each.to_values())) for each in run.predict(given)]
+    answered = post(client, name, "predict", said).json()
+    drawn = {"seed": answered["answers"][0]["seed"]} if run.task.stream else {}
+    asked = run.predict(given, **drawn)
+    predicted = [json.loads(answers.json_of(each.to_values())) for each in asked]
     assert found["answers"] == ([] if run.task.stream else predicted)
-    assert post(client, name, "predict", said).json() == {"answers": predicted}
+    assert answered == {"answers": predicted}
 
 
 @pytest.mark.parametrize("name", ["classify", "sentiment"])
@@ -247,11 +250,33 @@ def test_a_look_measures_nothing_on_the_data(name, client):
 
 @pytest.mark.parametrize("name", ["classify", "caption", "language", "translate", "sentiment"])
 def test_a_row_of_the_runs_own_data_can_be_asked_about(name, runs, client):
-    answer = post(client, name, "predict", {"text": "validation:1"})
+    answer = post(client, name, "predict", {"split": "validation", "index": 1})
     assert answer.status_code == 200, answer.text
-    right = rg.load(runs[name], device="cpu").predict("validation:1")
-    assert answer.json()["answers"] == json.loads(answers.json_of([a.to_values() for a in right]))
-    refused(post(client, name, "look", {"text": "validation:99999"}), 422, "validation:99999")
+    (found,) = answer.json()["answers"]
+    drawn = {"seed": found["seed"]} if name == "language" else {}
+    (right,) = rg.load(runs[name], device="cpu").predict(split="validation", indices=1, **drawn)
+    assert found == json.loads(answers.json_of(right.to_values()))
+    far = {"split": "validation", "index": 99999}
+    refused(post(client, name, "look", far), 422, "index 99999 of validation is not there")
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"split": "../x", "index": 0}, "split='../x' is not train, validation or test"),
+        ({"split": "test", "index": -1}, "index=-1 is not a whole number, from 0"),
+        ({"split": "test"}, "index=None is not a whole number"),
+        ({"split": "test", "index": 0, "text": "a"}, "'text' is not asked for beside split"),
+    ],
+)
+def test_a_row_is_a_split_and_an_index(client, asked, words):
+    refused(post(client, "sentiment", "predict", asked), 422, words)
+
+
+@pytest.mark.parametrize("text", ["-", "validation:0", "/etc/hostname", "rows.jsonl"])
+def test_what_is_typed_into_a_page_is_a_text(client, text):
+    (answer,) = post(client, "sentiment", "predict", {"text": text}).json()["answers"]
+    assert answer["text"] == text and "truth" not in answer
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP"])
@@ -414,7 +439,7 @@ def test_a_patch_that_is_deleted_lets_the_class_fall_as_predict_says(runs, clien
     found = told[-1][1]
     assert found == post(client, "classify", "falls", image()).json()
     run = rg.load(runs["classify"], device="cpu")
-    (picture,) = run.task.open(run.trained, [Image.open(BytesIO(image()))], lambda: run.data)
+    (picture,) = run.items(Image.open(BytesIO(image())))
     (whole,) = run.task.predict(run.trained, [picture])
     assert found["names"] == [whole.classes[0]] and found["grid"] == [2, 2]
     assert found["whole"] == pytest.approx([whole.shares[0]], abs=1e-6)
@@ -455,7 +480,7 @@ def test_a_caption_is_told_piece_by_piece(beams, runs):
     writing = dataclasses.replace(run.config.writing, beams=beams)
     config = dataclasses.replace(run.config, writing=writing)
     trained = dataclasses.replace(run.trained, config=config)
-    opened = run.task.open(trained, [Image.open(BytesIO(image()))], lambda: run.data)
+    opened = [*run.items(Image.open(BytesIO(image())))]
     pieces: list[str] = []
     spoken = run.task.speak(trained, opened[0], pieces.append)
     assert spoken == run.task.predict(trained, opened)[0]
@@ -524,14 +549,14 @@ def events(answer: Any) -> list[tuple[str, dict[str, Any]]]:
 def test_what_is_written_is_what_predict_says(name, how, runs, client):
     """Token by token, the same as the library's own sampling: text and probability."""
     temperature, top_p = how
-    wish = {"text": "the cat", "temperature": temperature, "top_p": top_p, "length": 40}
+    wish = {"text": "the cat", "temperature": temperature, "top_p": top_p, "length": 40, "seed": 3}
     answer = post(client, name, "write", wish)
     assert answer.headers["content-type"].startswith("text/event-stream")
     *tokens, last = events(answer)
     assert last == ("end", {"why": "length"})
     assert [kind for kind, _ in tokens] == ["token"] * 40
     run = rg.load(runs[name], device="cpu")
-    speaking = {"tokens": 40, "temperature": temperature, "top_p": top_p}
+    speaking = {"tokens": 40, "temperature": temperature, "top_p": top_p, "seed": 3}
     (right,) = run.predict("the cat", speaking=speaking)
     assert "".join(token["text"] for _, token in tokens) == right.text
     for _, token in tokens:
@@ -583,7 +608,7 @@ def test_a_seed_gives_another_text_and_the_same_seed_the_same(client):
         "".join(token.get("text", "") for _, token in events(post(client, "language", "write", w)))
         for w in (wish, wish, {**wish, "seed": 1}, {**wish, "seed": 2}, {**wish, "seed": 1})
     ]
-    assert said[0] == said[1] and said[2] == said[4] and len(set(said)) == 3
+    assert said[2] == said[4] and len(set(said)) == 4  # without one, another is drawn
 
 
 def test_writing_ends_where_the_window_does(runs, client):
@@ -628,7 +653,7 @@ def test_letters_of_several_bytes_come_whole(runs):
         ({"seed": -1}, "seed=-1"),
         ({"beams": 3}, "'beams' is not asked for"),
         ({"text": None}, "text is missing"),
-        ({"text": "測試"}, "none of its 2 tokens is in the vocabulary"),
+        ({"text": "測試"}, "the text has 2 tokens, of which none is in the vocabulary"),
     ],
     ids=str,
 )

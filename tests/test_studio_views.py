@@ -246,7 +246,7 @@ def test_a_digit_that_is_drawn_is_answered_and_looked_at(show, studio, root, tmp
 def test_a_picture_of_the_data_is_looked_at_by_its_number(show, studio, root):
     page = show(f"{studio}#image/digits?by=row&row=test%3A7", expected=["422"])
     page.until("document.querySelectorAll('.looked .attention .cell').length > 0")
-    answer = rg.load(root / "digits").predict("test:7")[0].to_values()
+    answer = rg.load(root / "digits").predict(split="test", indices=7)[0].to_values()
     assert page.text(".says").split()[0] == answer["answer"]
     assert page.text(".answer .given") == f"The data say ‘{answer['truth']}’."
     assert "test:7" in page.each(".looked .picture svg", "e.getAttribute('aria-label')")[0]
@@ -280,7 +280,7 @@ def test_patches_are_deleted_and_clicked(show, studio, root, browser):
     page.click(".deleting button")
     page.until("document.querySelector('.looked figcaption span').textContent === 'deletion'")
     run = rg.load(root / "digits")
-    (opened,) = run.task.open(run.trained, [pixels_of(page, ".seen canvas")], lambda: run.data)
+    (opened,) = run.items(pixels_of(page, ".seen canvas"))
     found = run.task.falls(run.trained, opened, lambda done, of: None)
     falls = found.falls[0].ravel()
     top = np.abs(falls).max()

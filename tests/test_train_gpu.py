@@ -208,6 +208,6 @@ def test_digits_are_learned_on_a_gpu_as_on_a_cpu(tmp_path):
     run = rg.train("classify", data="digits", out=tmp_path / "run", device="cuda", quiet=True)
     assert run.evaluate(split="validation").accuracy.value > 0.96
     here = rg.load(tmp_path / "run", device="cpu")
-    there, ours = (one.predict("validation:3")[0] for one in (run, here))
+    there, ours = (one.predict(split="validation", indices=3)[0] for one in (run, here))
     assert there.classes[0] == ours.classes[0]
     assert there.shares[0] == pytest.approx(ours.shares[0], abs=1e-3)

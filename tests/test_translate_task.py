@@ -1,5 +1,6 @@
 """A translator from a table of pairs to a report: it learns, translates, shows, and resumes."""
 
+import csv
 import io
 import json
 import math
@@ -23,6 +24,7 @@ from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
 from regard.errors import UserError
 from regard.look.text_maps import alignment_maps
 from regard.model.seq2seq import Sentences
+from regard.tasks.inputs import Rows, StandardInput, readable
 from regard.tasks.recipe import choose_recipe, recipes
 from regard.tasks.task import Trained
 from regard.tasks.translate.config import TranslateConfig, WritingConfig
@@ -118,29 +120,29 @@ def test_it_translates_texts_files_lines_and_its_own_data(run, tmp_path, monkeyp
     assert [str(each) for each in said] == ["zwei", "", "", "eins rot zwei"]
     assert said[0].name == f"{path}, line 1" and said[0].source == "two"
     assert said[3].score == pytest.approx(answer.score, abs=1e-4)  # whatever else is asked
-    assert [each.translation for each in run.predict(str(path), "four")][3:] == [
+    assert [each.translation for each in run.predict(path, "four")][3:] == [
         "eins rot zwei",
         "vier",
     ]
     monkeypatch.setattr(sys, "stdin", io.StringIO("four\nthree\n"))
-    assert [str(each) for each in run.predict("-")] == ["vier", "drei"]
-    (own,) = run.predict("validation:0")
+    assert [str(each) for each in run.predict(StandardInput())] == ["vier", "drei"]
+    (own,) = run.predict(split="validation", indices=0)
     pairs = run.data.pairs["validation"]
     assert (
         own.source == pairs.source[0] and own.truth == pairs.target[0] == own.to_values()["truth"]
     )
-    assert run.predict("two\nthree")[1].translation == "drei"
+    assert len(run.predict("two\nthree")) == 1
     assert str(replace(own, translation="a\nb")) == "a b"
 
 
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ("validation:999", "validation:999: validation of pairs.tsv has the pairs 0 to 2"),
-        ("test:0", "no pair in test"),
-        ("test2017:0", "no split 'test2017'"),
+        (Rows("validation", (999,)), "is not there: validation of pairs.tsv has the pairs 0 to 2"),
+        (Rows("test"), "no pair in test"),
+        (Rows("test2017"), "no split 'test2017'"),
         ("one " * 21, "has 21 tokens, and this run reads at most 20: give a sentence a line"),
-        (Path("/nowhere/x.txt"), "x.txt cannot be read: no such file"),
+        (Path("/nowhere/x.txt"), "x.txt cannot be read: No such file"),
         ("one \ud800", "no Unicode"),
     ],
 )
@@ -150,13 +152,38 @@ def test_what_cannot_be_translated_is_said_in_a_sentence(run, asked, words):
             run.facts, vocabulary=read(configured(run.config.data, **BYTES)).facts.vocabulary
         )
         with pytest.raises(UserError, match=words):
-            TRANSLATE.open(replace(run.trained, facts=facts), [asked], lambda: run.data)
+            trained = replace(run.trained, facts=facts)
+            [*readable(TRANSLATE.parse_inputs(trained, [asked], lambda: run.data))]
         return
     with pytest.raises(UserError, match=words):
         run.predict(asked)
 
 
 BYTES = {"vocabulary": {"kind": "bytes", "floor": 2, "size": 300}}
+
+
+def test_one_line_that_is_too_long_leaves_the_others_their_translations(run, tmp_path, capsys):
+    path, table = tmp_path / "lines.txt", tmp_path / "answers.csv"
+    path.write_bytes(b"two\n" + b"one " * 21 + b"\ncaf\xe9\nthree\n")
+    command = ["predict", str(run.folder.path), "--device", "cpu", "--file", str(path)]
+    assert main(command) == 1
+    out, err = capsys.readouterr()
+    assert out == "zwei\n\n\ndrei\n"  # line 4 is about line 4
+    long, latin = err.splitlines()
+    assert long.startswith(f"regard: {path}, line 2 has 21 tokens, and this run reads at most 20")
+    assert latin.startswith(f"regard: {path}, line 3 is not UTF-8: a byte 0xe9")
+    assert main([*command, "--skip-invalid"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "zwei\ndrei\n" and err.count("left out: ") == 2
+    assert main([*command, "--csv", str(table)]) == 1
+    assert "4 rows" in capsys.readouterr().out
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert [row["translation"] for row in rows] == ["zwei", "", "", "drei"]
+    assert rows[1]["input"] == f"{path}, line 2" and "21 tokens" in rows[1]["error"]
+    assert main([*command, "--json", "--skip-invalid"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["input"] for line in lines] == [f"{path}, line 1", f"{path}, line 4"]
 
 
 def test_a_file_that_is_no_text_is_refused(run, tmp_path):
@@ -459,7 +486,7 @@ def test_exact_sets_are_decided_by_exact_matches_and_lower_case_by_its_own_bleu(
 
 
 def test_a_row_of_the_map_is_that_of_the_word_it_wrote(run):
-    (asked,) = TRANSLATE.open(run.trained, ["one red two"], lambda: run.data)
+    (asked,) = run.items("one red two")
     (said,) = write(run.trained, [asked.tokens])
     written, source, maps = mapped(run.trained, asked, said)
     assert written == ["eins", " rot", " zwei", " <end>"]
@@ -480,7 +507,7 @@ def test_a_row_of_the_map_is_that_of_the_word_it_wrote(run):
 
 
 def test_one_picture_holds_one_sentence_and_a_page_many(run, tmp_path):
-    look = run.look("one red two", "two\n\nthree")
+    look = run.look("one red two", ["two", "", "three"])
     (section,) = look.looked.document["sections"]
     assert [item["name"] for item in section["data"]["items"]] == ["one red two", "two", "three"]
     assert section["data"]["items"][0]["asked"] == ["eins", " rot", " zwei", " <end>"]

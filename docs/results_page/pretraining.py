@@ -48,9 +48,9 @@ def told(facts: Facts) -> str:
 
 PRETRAINED = (
     "A BERT that was asked four kinds of question about plain text. Test asks them about text that "
-    "it has not read. Half of the pairs have the answer yes, so chance is {chance}. *Counting words* "
-    "is a logistic regression on counts of words and pairs of words, and for hidden words the most "
-    "frequent word after the one before."
+    "it has not read. Half of the pairs have the answer yes, so chance is {chance}. "
+    "*Counting words* is a logistic regression on counts of words and pairs of words, and for "
+    "hidden words the most frequent word after the one before."
 )
 
 

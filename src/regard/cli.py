@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, cast, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 
 from regard import __version__
 from regard.errors import UserError, nearest
@@ -67,7 +67,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "regard.commands:evaluate",
         ),
         "predict": Command(
-            "ask a run about files of yours",
+            "ask a run about images or texts of yours, or about its own data",
             examples("predict"),
             "regard.commands:predict_for",
             adapts=True,
@@ -212,7 +212,8 @@ def call(name: str, command: Command, args: list[str]) -> int:
         if leaving.code:
             raise UserError(unframed(framed.getvalue(), name)) from None
         if "-h" in args or "--help" in args:
-            print("\n".join(("examples:", *(f"  {line}" for line in command.examples))))
+            shown = vars(loaded).get("examples", command.examples)  # of one task, its own
+            print("\n".join(("examples:", *(f"  {line}" for line in shown))))
         raise
     except ValueError as contradiction:  # a configuration's own word on its fields
         raise UserError(str(contradiction)) from None
@@ -247,7 +248,7 @@ def typed_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
     It does not call what it wraps, but returns the call, to be made when all is parsed.
     A required dataclass keeps its flags: marked so, each of its fields would lose theirs.
     """
-    from tyro.conf import Positional
+    from tyro.conf import Positional, arg
 
     signature = inspect.signature(function)
     hints = get_type_hints(function, include_extras=True)
@@ -255,7 +256,9 @@ def typed_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
         many = parameter.kind is parameter.VAR_POSITIONAL
         needed = parameter.default is parameter.empty and not is_dataclass(hints[name])
         if many or needed:
-            hints[name] = cast(Any, Positional)[hints[name]]
+            # Named as in the examples: else a folder of a run would be a PATH among others.
+            word = arg(metavar=name.upper().removesuffix("S"))
+            hints[name] = Annotated[cast(Any, Positional)[hints[name]], word]
 
     @functools.wraps(function)
     def same(*args: Any, **kwargs: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as encoder
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -103,6 +102,7 @@ def train_for(args: Sequence[str]) -> Callable[..., None]:
         )
         go(session, out=out, resume=resume, device=device, report=report, test=test)
 
+    vars(train)["examples"] = entry.examples["train"]
     fields = unchecked(kind)
     train.__annotations__["config"] = Annotated[fields, arg(name="")]
     vars(train)["description"] = (
@@ -212,12 +212,22 @@ def predict_for(args: Sequence[str]) -> Callable[..., int]:
     """The command `predict`, with the flags that say how the run in `args` answers."""
     from tyro.conf import arg
 
+    from regard.answering import how_it_answers
+
     def predict(
         run: Path,
         *inputs: str,
+        file: Path | None = None,
+        text_column: str | None = None,
+        split: str | None = None,
+        index: tuple[int, ...] = (),
         asking: Any = None,
+        seed: int | None = None,
+        num_samples: int | None = None,
         device: Device = "auto",
         json: bool = False,
+        csv: Path | None = None,
+        skip_invalid: bool = False,
         check_cache: bool = False,
         explain_cache: bool = False,
         accept_edits: bool = False,
@@ -226,103 +236,89 @@ def predict_for(args: Sequence[str]) -> Callable[..., int]:
 
         Args:
             run: folder of the run.
-            inputs: images, folders of images, texts, files of texts, or rows of the run's own data
-                such as test:3.
+            inputs: texts as they stand here, or images and folders of images; - is standard input.
+            file: a file of texts, a .txt by line, a .csv or .tsv by row, a .jsonl by object.
+            text_column: the column or key of its texts, if it is not as the run's own.
+            split: ask about the run's own data, train, validation or test.
+            index: which items of that split, from 0; by default all.
             asking: how it answers, as the run was told unless said otherwise.
+            seed: draw by this seed, which gives the same texts again; by default a new one.
+            num_samples: texts that are drawn for each prompt.
             device: where to run it.
             json: print one JSON object a line.
+            csv: write a table with a row for each answer to this file.
+            skip_invalid: leave out what cannot be read; the exit code is 0 all the same.
             check_cache: prove on these texts that scores through the cache are those without.
             explain_cache: show what one more token computes anew.
             accept_edits: load the run although files of it were edited.
         """
+        from regard.answering import items_typed, print_answers, prove, what_to_name
         from regard.tasks.run import load
 
         found = load(run, device=device, accept_edits=accept_edits)
-        wanted = [(found.check_cache, check_cache), (found.explain_cache, explain_cache)]
+        items = items_typed(found, inputs, file, text_column, split, index)
         if check_cache or explain_cache:
-            proofs = [proof for prove, said in wanted if said for proof in prove(*inputs)]
-            return show_proofs(proofs, json)
-        if not inputs:
-            raise UserError(f"predict what? regard predict {run} FILE…, or a row such as test:0")
-        live = sys.stdout.isatty() and not json
+            return prove(found, items, check=check_cache, explain=explain_cache, json=json)
+        if not (inputs or file or split):
+            raise UserError(f"predict what? regard predict {what_to_name(found)}")
+        drawing = {"seed": seed, "num_samples": num_samples}
         changes = {} if asking is None else {found.task.asking: asking}
-        answers = found.predict(*inputs, show=tell if live else None, **changes)
-        for answer in () if live else answers:
-            print(encoder.dumps(answer.to_values(), ensure_ascii=False) if json else answer)
-        return 0
+        changes |= {name: value for name, value in drawing.items() if value is not None}
+        return print_answers(found, items, changes, json=json, csv=csv, skip_invalid=skip_invalid)
 
-    name, default = asked(args)
+    name, default = how_it_answers(args)
     if default is None:
         return without(predict, "asking")
+    for drawn in ("seed", "num_samples"):
+        if not hasattr(default, drawn):
+            without(predict, drawn)
     fields = unchecked(type(default))
     predict.__annotations__["asking"] = Annotated[fields, arg(name=name)]
     return with_default(predict, "asking", fields(**vars(default)))
 
 
-def asked(args: Sequence[str]) -> tuple[str, Any]:
-    """How the run that is named in `args` answers, and what its configuration calls that."""
-    from regard.runs import RunFolder
-
-    words = (word for word in args if not word.startswith("-"))
-    # A word may be a text of any length, which only this way of asking takes calmly.
-    place = next((word for word in words if os.path.isfile(f"{word}/config.toml")), None)
-    if place is None:
-        return "", None
-    folder = RunFolder.open(Path(place), accept_edits="--accept-edits" in args)
-    task = folder.about().get("task")
-    if task not in TASKS:
-        return "", None  # which loading it tells
-    loaded = find(str(task)).load()
-    if not loaded.asking:
-        return "", None
-    return loaded.asking, getattr(folder.config(loaded.config), loaded.asking)
-
-
-def tell(piece: str) -> None:
-    """Show a piece of text at once."""
-    print(piece, end="", flush=True)
-
-
-def show_proofs(proofs: Sequence[Any], json: bool) -> int:
-    """Print each; the code is 1 if one does not hold."""
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    for proof in proofs:
-        if json:
-            print(encoder.dumps(proof.to_values(), ensure_ascii=False))
-        else:
-            console.print(proof.__rich__() if hasattr(proof, "__rich__") else str(proof))
-    return int(not all(proof.holds for proof in proofs))
-
-
 def look(
     run: Path,
     *inputs: str,
+    file: Path | None = None,
+    text_column: str | None = None,
+    split: str | None = None,
+    index: tuple[int, ...] = (),
     out: Path | None = None,
+    skip_invalid: bool = False,
     device: Device = "auto",
     accept_edits: bool = False,
-) -> None:
+) -> int:
     """See where a run looked.
 
     Args:
         run: folder of the run.
-        inputs: images, folders of images, texts, files of texts, or rows of the run's own data such
-            as test:3.
+        inputs: texts as they stand here, or images and folders of images; - is standard input.
+        file: a file of texts, a .txt by line, a .csv or .tsv by row, a .jsonl by object.
+        text_column: the column or key of its texts, if it is not as the run's own.
+        split: look at the run's own data, train, validation or test.
+        index: which items of that split, from 0.
         out: .html with every layer and head to choose from, or .png, .svg, .pdf.
+        skip_invalid: leave out what cannot be read; the exit code is 0 all the same.
         device: where to run it.
         accept_edits: load the run although files of it were edited.
     """
+    from regard.answering import items_typed, readable_items, what_to_name
     from regard.tasks.run import load
 
-    if not inputs:
-        raise UserError(f"look at what? regard look {run} FILE…, or a row such as test:0")
     path = out or Path("look.html")
+    found = load(run, device=device, accept_edits=accept_edits)
+    if not (inputs or file or split):
+        raise UserError(f"look at what? regard look {what_to_name(found)}")
+    items = items_typed(found, inputs, file, text_column, split, index)
+    given, code = readable_items(items, skip_invalid)
+    if not given:
+        raise UserError("nothing of this can be looked at")
     try:
-        found = load(run, device=device, accept_edits=accept_edits)
-        print(f"written: {found.look(*inputs).write(path)}")
+        print(f"written: {found.look(*given).write(path)}")
     except OSError as trouble:
         raise UserError(f"cannot write {path}: {trouble.strerror or trouble}") from None
+    return code
 
 
 def compare(
@@ -407,4 +403,5 @@ def average(
     elif test:
         print(run.task.summary(run.evaluate(run.held_out), run.held_out))
     where = run.folder.path
-    print(f"next: regard evaluate {where}    regard look {where} {run.held_out}:0")
+    shown = f"regard look {where} --split {run.held_out} --index 0"
+    print(f"next: regard evaluate {where}    {shown}")

@@ -39,7 +39,13 @@ class Decoded(NamedTuple):
 
 def decode(path: Path, size: int | None = None, channels: Literal[1, 3] = 3) -> Decoded:
     """Read one image as grey (1 channel) or RGB (3), as a square of `size` or as large as it is."""
-    data = contents(path)
+    return decode_bytes(str(path), contents(path), size, channels)
+
+
+def decode_bytes(
+    path: str, data: bytes, size: int | None = None, channels: Literal[1, 3] = 3
+) -> Decoded:
+    """The same for the bytes of an image, by a name for what is wrong with them."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -152,25 +152,3 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path} is damaged or cut short ({damage})") from None
     except OSError as trouble:
         raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
-
-
-def text_of(path: Path) -> str:
-    """A whole file, or a sentence about what is wrong with it."""
-    try:
-        data = path.read_bytes()
-    except OSError as trouble:
-        reason = (trouble.strerror or str(trouble)).lower()
-        raise UserError(f"{path} cannot be read: {reason}") from None
-    return decoded_text(str(path), data)
-
-
-def decoded_text(name: str, data: bytes) -> str:
-    """Bytes that came from somewhere as text, or a sentence about where they are none."""
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as trouble:
-        line = trouble.object.count(b"\n", 0, trouble.start) + 1
-        byte = trouble.object[trouble.start]
-        raise UserError(
-            f"{name}, line {line} is not UTF-8: a byte 0x{byte:02x} there belongs to no character"
-        ) from None

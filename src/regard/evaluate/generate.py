@@ -15,6 +15,8 @@ ones leave it. Several drafts at once are in `beams`, and what all ways have in 
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -42,9 +44,11 @@ __all__ = [
     "Writer",
     "beam_search",
     "check_still",
+    "fresh_seed",
     "greedy",
     "narrowed",
     "sample",
+    "seeded",
 ]
 
 Listen = Callable[[int, list[int]], bool]
@@ -99,6 +103,18 @@ def sample(
         return torch.multinomial(chances, 1, generator=generator)[:, 0].to(scores.device)
 
     return _write(model, batch, rules, prompt, texts, draw, listen)
+
+
+def fresh_seed() -> int:
+    """A seed that nobody chose, of the system's randomness: torch's own stays as it was."""
+    return secrets.randbits(32)
+
+
+def seeded(seed: int, sample: int, prompt: str) -> torch.Generator:
+    """What one text is drawn by: its own, so that it does not depend on what else is drawn."""
+    name = f"{seed} {sample} {prompt}".encode(errors="surrogatepass")
+    number = int.from_bytes(hashlib.sha256(name).digest()[:8], "big") >> 1
+    return torch.Generator().manual_seed(number)
 
 
 def narrowed(scores: Float[Tensor, "r w"], top_k: int | None, top_p: float) -> Float[Tensor, "r w"]:

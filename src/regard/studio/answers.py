@@ -1,8 +1,8 @@
 """What runs are asked over HTTP: to look at something, to answer, to write on.
 
 `look` and `predict` take an image as the bytes of its file, or JSON with a `text` and, for runs
-that read two, its `pair`. `test:3` as the text is that row of the run's own data. `write` goes on
-with a text, a token at a time, each with what else could have stood there.
+that read two, its `pair`, or with a `split` and an `index`: an item of the run's own data. `write`
+goes on with a text, a token at a time, each with what else could have stood there.
 
 `falls` says how far the answer falls when each patch of an image is deleted, and `reads`, with
 `?patch=` a number, what that patch read. All of these but `write` tell their progress as well, to
@@ -30,7 +30,7 @@ from regard.studio.events import event
 from regard.studio.kept import Kept
 from regard.studio.loaded import AskerGone, Loaded
 from regard.studio.progress import Tell, progress, told, unheard
-from regard.studio.questions import Question, opened_by, question, table
+from regard.studio.questions import Question, items_of, question, table
 from regard.studio.writing import Continuation, wish_of
 from regard.tasks.run import Run
 
@@ -118,14 +118,14 @@ def looked(run: Run, asked: Question, tell: Tell = unheard) -> dict[str, Any]:
     A run that goes on with texts is asked for that elsewhere.
     """
     progress(tell, "looking")
-    task, opened = run.task, opened_by(run, asked)
+    task, items = run.task, items_of(run, asked)
     answers: list[Any] = []
-    if task.speak is not None and len(opened) == 1:
-        spoken = task.speak(run.trained, opened[0], lambda piece: tell("piece", {"text": piece}))
+    if task.speak is not None and len(items) == 1:
+        spoken = task.speak(run.trained, items[0], lambda piece: tell("piece", {"text": piece}))
         answers = [spoken.to_values()]
     elif task.stream is None:
-        answers = values_of(run, opened)
-    document = task.look(run.trained, opened, no_measuring).document
+        answers = values_of(run, items)
+    document = task.look(run.trained, items, no_measuring).document
     more = [name for name in ("falls", "reads") if getattr(task, name) is not None]
     return {"document": document, "answers": answers, "more": more}
 
@@ -135,9 +135,9 @@ def fallen(run: Run, asked: Question, tell: Tell = unheard) -> dict[str, Any]:
     find = run.task.falls
     if find is None:
         raise UserError(f"{run.folder.path.name} looks at no image, so that none has patches")
-    (opened,) = opened_by(run, asked)
+    (item,) = items_of(run, asked)
     words = "deleting one patch after another"
-    return find(run.trained, opened, lambda done, of: progress(tell, words, done, of)).to_values()
+    return find(run.trained, item, lambda done, of: progress(tell, words, done, of)).to_values()
 
 
 def read(run: Run, asked: Question, patch: int) -> dict[str, Any]:
@@ -145,8 +145,8 @@ def read(run: Run, asked: Question, patch: int) -> dict[str, Any]:
     find = run.task.reads
     if find is None:
         raise UserError(f"{run.folder.path.name} does not say what a patch of an image read")
-    (opened,) = opened_by(run, asked)
-    return find(run.trained, opened, patch)
+    (item,) = items_of(run, asked)
+    return find(run.trained, item, patch)
 
 
 def patch_of(request: Request) -> int:
@@ -162,11 +162,11 @@ def no_measuring() -> NoReturn:
 
 
 def predicted(run: Run, asked: Question) -> list[Any]:
-    return values_of(run, opened_by(run, asked))
+    return values_of(run, items_of(run, asked))
 
 
-def values_of(run: Run, opened: Sequence[Any]) -> list[Any]:
-    return [answer.to_values() for answer in run.task.predict(run.trained, opened)]
+def values_of(run: Run, items: Sequence[Any]) -> list[Any]:
+    return [answer.to_values() for answer in run.task.predict(run.trained, items)]
 
 
 def json_of(value: Any) -> str:

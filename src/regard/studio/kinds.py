@@ -3,7 +3,7 @@
     kind_of("…")                           # ("image", False)
     kind_of("…", folder.read_facts("data"))  # ("pair", False), where its data are pairs
 
-No task is named here. What a task opens says it: the type that its `open` makes of an input has
+No task is named here. What a task makes of an input says it: an item of `parse_inputs` has
 `pixels`, or a `text`, or room for a `second` text. A task that streams its answers writes.
 """
 
@@ -33,7 +33,7 @@ def kind_of(
         if task not in TASKS:  # a run of a later version, or a damaged one
             return None, False
         task = find(task).load()
-    has = fields_opened(task)
+    has = fields_parsed(task)
     pairs = "second" in has
     if pairs and "paired" in names_of(task.facts):
         pairs = bool((facts or {}).get("paired", False))
@@ -45,13 +45,14 @@ def kind_of(
 
 
 @cache
-def fields_opened(task: Task[Any, Any, Any]) -> frozenset[str]:
-    """The fields of what a task makes of an input; none where its `open` does not say."""
+def fields_parsed(task: Task[Any, Any, Any]) -> frozenset[str]:
+    """The fields of what a task makes of an input; none where its `parse_inputs` does not say."""
     try:
-        made = get_type_hints(task.open).get("return")
+        made = get_type_hints(task.parse_inputs).get("return")
     except (NameError, TypeError):
         return frozenset()
-    return frozenset().union(*map(names_of, get_args(made)))
+    kinds = [each for kind in get_args(made) for each in (get_args(kind) or (kind,))]
+    return frozenset().union(*map(names_of, kinds))
 
 
 def names_of(kind: Any) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Runs that are ready to answer: loaded when first asked, kept while there is room.
 
     loaded = Loaded(limit=2 << 30)
-    answers = await loaded.ask(path, lambda run: run.predict("test:0"))
+    answers = await loaded.ask(path, lambda run: run.predict("a text"))
 
 Everything that takes time happens in threads, so the server goes on serving. A run answers one
 question at a time, others wait their turn, and a question whose asker has gone is dropped when its

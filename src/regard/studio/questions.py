@@ -1,7 +1,5 @@
-"""What a request asks a run about, checked and within limits: an image, or a text and its pair.
-
-`test:3` as the text is that row of the run's own data. A text that is typed into a page is never
-taken for the name of a file, as it would be on the command line.
+"""What a request asks a run about, checked and within limits: an image, a text and its pair, or
+an item of the run's own data, by its split and its index. A text is a text, whatever it says.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ from starlette.requests import Request
 from regard.data.decode import known_formats
 from regard.errors import UserError
 from regard.studio.kinds import kind_of
+from regard.tasks.inputs import Rows, Unreadable
 from regard.tasks.run import Run
-from regard.tasks.texts import Verbatim
 
 LARGEST = 20_000_000  # bytes of an image's file
 LARGEST_TABLE = 1_000_000  # bytes of JSON
@@ -36,7 +34,7 @@ IMAGES = {
     "image/gif": ("GIF",),
     "image/bmp": ("BMP",),
 }
-ROW = re.compile(r"(train|validation|test\w*):(\d{1,12})")
+SPLIT = re.compile(r"train|validation|test\w{0,20}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,15 @@ class Typed:
     pair: str | None = None
 
 
-Question = Image.Image | Typed
+@dataclass(frozen=True)
+class Own:
+    """An item of the run's own data."""
+
+    split: str
+    index: int
+
+
+Question = Image.Image | Typed | Own
 
 
 async def question(request: Request) -> Question:
@@ -57,7 +63,21 @@ async def question(request: Request) -> Question:
         return picture(await body(request, LARGEST), kind)
     if kind != "application/json":
         raise HTTPException(400, f"ask with JSON or an image, not with {kind[:60] or 'nothing'}")
-    return typed(await table(request))
+    values = await table(request)
+    return own(values) if "split" in values else typed(values)
+
+
+def own(values: dict[str, Any]) -> Own:
+    """An item of the run's own data, by its split and its index."""
+    for name in values:
+        if name not in ("split", "index"):
+            raise UserError(f"{name[:60]!r} is not asked for beside split; index is")
+    split, index = values["split"], values.get("index")
+    if not isinstance(split, str) or not SPLIT.fullmatch(split):
+        raise UserError(f"split={split!r:.40} is not train, validation or test")
+    if type(index) is not int or not 0 <= index < 10**12:
+        raise UserError(f"index={index!r:.40} is not a whole number, from 0")
+    return Own(split, index)
 
 
 def picture(data: bytes, kind: str) -> Image.Image:
@@ -130,32 +150,44 @@ async def body(request: Request, most: int) -> bytes:
     return bytes(found)
 
 
-def opened_by(run: Run, asked: Question) -> Sequence[Any]:
-    """A question as inputs of the run's model, if it is one for it."""
+def items_of(run: Run, asked: Question) -> Sequence[Any]:
+    """A question as items that the run's model can be asked about, if it is one for it."""
     kind, _ = kind_of(run.task, vars(run.facts))
+    if isinstance(asked, Own):
+        return readable(run, [Rows(asked.split, (asked.index,))])
     if isinstance(asked, Image.Image):
         if kind != "image":
             raise UserError("this run reads text, and was sent an image")
-        return run.task.open(run.trained, [whole(asked)], lambda: run.data)
-    text = asked.text
+        return readable(run, [whole(asked)])
     if asked.pair is not None:
         if kind != "pair":
             raise UserError("this run is not asked about pairs: leave the second text out")
         if any(sign in part for part in (asked.text, asked.pair) for sign in "\t\r\n"):
             raise UserError("each text of a pair is one line, without a tab")
-        text = f"{asked.text}\t{asked.pair}"
-    return opened_text(run, text)
+        return readable(run, [(asked.text, asked.pair)])
+    return items_of_text(run, asked.text)
 
 
-def opened_text(run: Run, text: str) -> Sequence[Any]:
-    """A text, or a row of the run's own data, as inputs; the files of this machine are none."""
-    kind, _ = kind_of(run.task)
-    if kind == "image" and not ROW.fullmatch(text):
-        raise UserError("this run looks at images: send one, or name a row such as test:0")
-    opened = run.task.open(run.trained, [Verbatim(text)], lambda: run.data)
-    if len(opened) > TEXTS:
-        raise UserError(f"a line is a text of its own: {len(opened)} are more than {TEXTS}")
-    return opened
+def items_of_text(run: Run, text: str) -> Sequence[Any]:
+    """A text as one item where a run writes on, or each of its lines."""
+    if run.task.asks_about != "texts":
+        raise UserError("this run looks at images: send one, or name a split and an index")
+    lines = text.removesuffix("\n").split("\n")
+    texts = [text] if run.task.stream is not None else [line.removesuffix("\r") for line in lines]
+    if len(texts) > TEXTS:
+        raise UserError(f"a line is a text of its own: {len(texts)} are more than {TEXTS}")
+    return readable(run, texts)
+
+
+def readable(run: Run, values: Sequence[Any]) -> Sequence[Any]:
+    """Values as items; the first that is none is said in a sentence."""
+    items = [*run.items(*values)]
+    for item in items:
+        if isinstance(item, Unreadable):
+            what = "the text" if run.task.asks_about == "texts" else "the image"
+            what = f"line {items.index(item) + 1}" if len(items) > 1 else what
+            raise UserError(str(item) if isinstance(values[0], Rows) else f"{what} {item.reason}")
+    return items
 
 
 def whole(image: Image.Image) -> Image.Image:

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
-from zlib import crc32
 
 import torch
 from torch import Tensor
 
 from regard.data.vocabulary import Vocabulary
 from regard.errors import UserError
-from regard.evaluate.generate import Rules, Writer, check_still, narrowed
+from regard.evaluate.generate import Rules, Writer, check_still, fresh_seed, narrowed, seeded
 from regard.evaluate.rules import Gate, log_chances
-from regard.studio.questions import check_text, opened_text
+from regard.studio.questions import check_text, items_of_text
 from regard.tasks.run import Run
 
 TOKENS = 4_000  # that are written at most
@@ -26,7 +25,7 @@ BROKEN = "\ufffd"  # what stands for bytes that are no letter, or not yet
 
 @dataclass(frozen=True)
 class Wish:
-    """How a text is to be gone on with; without a seed, the same text gives the same."""
+    """How a text is to be gone on with; without a seed, one is drawn."""
 
     text: str
     temperature: float = 0.8
@@ -91,7 +90,7 @@ class Continuation(Iterator[Token]):
         if task.stream is None or not isinstance(model, Writer):
             raise UserError(f"{run.folder.path.name} does not write on: ask it for an answer")
         check_still(model)
-        (prompt,) = opened_text(run, wish.text)
+        (prompt,) = items_of_text(run, wish.text)
         words: Vocabulary = run.facts.words
         window: int = run.config.model.length
         tokens = list(prompt.tokens)[-(window // 2) :] or words.encode("\n") or [words.start]
@@ -109,8 +108,9 @@ class Continuation(Iterator[Token]):
         self.next = torch.tensor([tokens], device=run.device)
         self.gate = Gate(self.rules, self.next, None)
         self.state: Any = None
-        seed = crc32(prompt.text.encode("utf-8", "replace")) if wish.seed is None else wish.seed
-        self.draw = torch.Generator().manual_seed(seed)
+        # What `predict` draws by, so that both write the same.
+        seed = fresh_seed() if wish.seed is None else wish.seed
+        self.draw = seeded(seed, 0, prompt.text)
 
     @torch.inference_mode()
     def __next__(self) -> Token:

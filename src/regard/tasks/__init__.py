@@ -50,7 +50,10 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
                     "regard train classify --recipe cifar10-small --model.width 96",
                 ),
                 "evaluate": ("regard evaluate runs/classify-digits-001",),
-                "predict": ("regard predict runs/classify-digits-001 photo.png",),
+                "predict": (
+                    "regard predict runs/classify-digits-001 photo.png",
+                    "regard predict runs/classify-digits-001 --split test --index 0 3",
+                ),
                 "look": ("regard look runs/classify-digits-001 photo.png --out look.png",),
                 "compare": (
                     "regard compare runs/classify-digits-001 runs/classify-digits-002",
@@ -89,7 +92,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
                 "evaluate": ("regard evaluate runs/language-docstrings-001",),
                 "predict": (
                     'regard predict runs/language-docstrings-001 "Return the"',
-                    "regard predict runs/language-docstrings-001 - < prompt.txt",
+                    'regard predict runs/language-docstrings-001 "Return the" --num-samples 3',
                 ),
                 "look": ('regard look runs/language-docstrings-001 "Return the" --out look.html',),
                 "compare": ("regard compare --task language --data book.txt --epochs 2 4 8",),
@@ -108,7 +111,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
                 "evaluate": ("regard evaluate runs/translate-numerals-001",),
                 "predict": (
                     "regard predict runs/translate-numerals-001 347512",
-                    "regard predict runs/translate-numerals-001 - < sentences.txt",
+                    "regard predict runs/translate-numerals-001 --file sentences.txt",
                 ),
                 "look": ("regard look runs/translate-numerals-001 347512 --out look.html",),
                 "compare": ("regard compare --task translate --data numerals --epochs 2 4 8",),
@@ -127,7 +130,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
                 "evaluate": ("regard evaluate runs/sentiment-reviews-001",),
                 "predict": (
                     'regard predict runs/sentiment-reviews-001 "The soup was far from bland."',
-                    "regard predict runs/sentiment-reviews-001 - < texts.txt",
+                    "regard predict runs/sentiment-reviews-001 --file texts.csv --csv answers.csv",
                 ),
                 "look": (
                     'regard look runs/sentiment-reviews-001 "The soup was far from bland."'

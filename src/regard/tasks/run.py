@@ -2,7 +2,7 @@
 
     run = rg.train("classify", data="digits", epochs=5)
     run = rg.load("runs/classify-digits-001")
-    run.predict("photo.png"); run.evaluate("test"); run.look("photo.png")
+    run.predict("photo.png"); run.evaluate("test"); run.look(split="test", indices=[0])
 
 The command line calls the same functions.
 """
@@ -10,7 +10,7 @@ The command line calls the same functions.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -25,10 +25,14 @@ from regard.config import build, change, to_values
 from regard.data.catalogue import as_typed
 from regard.data.labelled_sets import LABELLED
 from regard.errors import UserError
+from regard.evaluate.generate import fresh_seed
 from regard.look.document import data_uri
 from regard.runs import RunFolder, epochs_in
 from regard.tasks import TASKS, find
+from regard.tasks.asking import answered, names_of, seeded_once
 from regard.tasks.bounds import expect_facts, expect_match
+from regard.tasks.inputs import TextFile, few_enough, left_out, own_rows, readable
+from regard.tasks.looks import Look
 from regard.tasks.promise import promise_kept
 from regard.tasks.recipe import choose_recipe
 from regard.tasks.report import (
@@ -38,7 +42,7 @@ from regard.tasks.report import (
     write_report,
 )
 from regard.tasks.session import Session, not_given
-from regard.tasks.task import Judged, Looked, Prove, Show, Task, Trained
+from regard.tasks.task import Judged, Prove, Show, Task, Trained
 from regard.tensor_files import shapes_in
 from regard.train.device import choose_device
 from regard.train.loop import put_weights
@@ -142,7 +146,9 @@ def go(
     if split == run.held_out and (words := promise_kept(run, judged)):
         session.say(words)
     where = folder.path
-    session.say(f"next: regard evaluate {where}    regard look {where} {run.held_out}:0")
+    session.say(
+        f"next: regard evaluate {where}    regard look {where} --split {run.held_out} --index 0"
+    )
     return run
 
 
@@ -233,45 +239,86 @@ class Run:
         """One line an epoch."""
         return self.folder.metrics()
 
-    def predict(self, *inputs: Any, show: Show | None = None, **changes: Any) -> list[Any]:
-        """An answer to each input: a path, `test:3` of the run's own data, an image in memory.
+    def predict(
+        self,
+        *inputs: Any,
+        split: str | None = None,
+        indices: int | Iterable[int] | None = None,
+        text_column: str = "",
+        skip_invalid: bool = False,
+        show: Show | None = None,
+        **changes: Any,
+    ) -> list[Any]:
+        """A list of answers, in the order of what is asked about.
+
+        `inputs` are values or iterables of values. For texts a str is a text, and a `Path` a file
+        of them, by line, row or object (`text_column` names the column or key). For images a str
+        or a `Path` is a path; bytes, open files, PIL images and arrays, alone or in batches, will
+        do too. `split` and `indices` name items of the run's own data, all of them without
+        `indices`. What cannot be read is an error that says where it stands, or is left out with
+        a warning by `skip_invalid`.
 
         `show` is called with each piece of text as it is written, a line's end after each answer.
         `changes` are fields of the configuration that decide how answers are made, such as
-        `speaking={"tokens": 50}`.
+        `seed=7` or `speaking={"tokens": 50}`.
         """
-        trained = self.changed(changes)
-        opened = self.task.open(trained, inputs, lambda: self.data)
-        if show is not None and self.task.stream is not None:
-            return self.task.stream(trained, opened, show)
-        answers = self.task.predict(trained, opened)
-        if show is not None:
-            for answer in answers:
-                show(f"{answer}\n")
-        return answers
+        items = self.items(*inputs, split=split, indices=indices, text_column=text_column)
+        read = left_out(items) if skip_invalid else readable(items)
+        return list(self.answers(read, show=show, **changes))
+
+    def items(
+        self,
+        *inputs: Any,
+        split: str | None = None,
+        indices: int | Iterable[int] | None = None,
+        text_column: str = "",
+    ) -> Iterator[Any]:
+        """What is asked about as items of the task, an `Unreadable` in place of what is none."""
+        if text_column:
+            inputs = tuple(
+                TextFile(each, text_column) if isinstance(each, Path) else each for each in inputs
+            )
+        rows = own_rows(split, indices)
+        return self.task.parse_inputs(self.trained, (*inputs, *rows), lambda: self.data)
+
+    def answers(
+        self, items: Iterable[Any], *, show: Show | None = None, **changes: Any
+    ) -> Iterator[Any]:
+        """The answers to items as they are made; an `Unreadable` stays where it is."""
+        trained = seeded_once(self.changed(changes), self.task.asking, fresh_seed())
+        return answered(self.task, trained, items, show)
 
     def changed(self, changes: Mapping[str, Any]) -> Trained[Any, Any]:
         """The trained model, with other words on how it answers."""
-        said = dict(flattened(changes))
+        asking = self.task.asking
+        short = names_of(getattr(self.config, asking, None)) if asking else frozenset()
+        said = {
+            f"{asking}.{name}" if name in short else name: value
+            for name, value in flattened(changes)
+        }
         for name in said:
-            if not self.task.asking or name.split(".")[0] != self.task.asking:
-                may = f"only {self.task.asking}.…" if self.task.asking else "nothing"
+            if not asking or name.split(".")[0] != asking:
+                may = f"only {asking}.…" if asking else "nothing"
                 raise UserError(f"{name} is settled: a run that is asked can change {may}")
         return replace(self.trained, config=change(self.config, said))
 
-    def check_cache(self, *inputs: Any) -> list[Any]:
-        """Whether scores through the cache are those without: for texts, or for a window of data.
+    def check_cache(self, *inputs: Any, **rows: Any) -> list[Any]:
+        """Whether scores through the cache are those without: for texts, or for windows of data.
 
-        Each proof prints itself, and `holds` or does not.
+        Each proof prints itself, and `holds` or does not. `rows` are `split` and `indices`.
         """
-        return self.proven("check_cache", self.task.check_cache, inputs)
+        return self.proven("check_cache", self.task.check_cache, inputs, rows)
 
-    def explain_cache(self, *inputs: Any) -> list[Any]:
+    def explain_cache(self, *inputs: Any, **rows: Any) -> list[Any]:
         """Which entries of its map a text's next word computes anew, and what is kept for it."""
-        return self.proven("explain_cache", self.task.explain_cache, inputs)
+        return self.proven("explain_cache", self.task.explain_cache, inputs, rows)
 
     def proven(
-        self, name: str, prove: Prove[Any, Any, Any] | None, inputs: Sequence[Any]
+        self,
+        name: str,
+        prove: Prove[Any, Any, Any] | None,
+        inputs: Sequence[Any],
+        rows: Mapping[str, Any],
     ) -> list[Any]:
         if prove is None:
             able = [task for task, entry in TASKS.items() if getattr(entry.load(), name)]
@@ -279,9 +326,8 @@ class Run:
                 f"--{name.replace('_', '-')} is for runs of {' or '.join(able)}, and "
                 f"{self.folder.path} is a run of {self.task.name}"
             )
-        trained = self.trained
-        opened = self.task.open(trained, inputs, lambda: self.data)
-        return prove(trained, opened, lambda: self.data)
+        items = [*readable(self.items(*inputs, **rows))] if inputs or rows else []
+        return prove(self.trained, items, lambda: self.data)
 
     def evaluate(
         self, split: str | None = None, *, data: str | Path | Any = None, **reading: str | bool
@@ -336,11 +382,18 @@ class Run:
             path = self.folder.path / f"evaluation-{split}.json"
             raise UserError(f"{path} is damaged: {trouble}") from None
 
-    def look(self, *inputs: Any) -> Look:
-        """Where the model looked; shows itself in a notebook."""
-        trained = self.trained
-        pictures = self.task.open(trained, inputs, lambda: self.data)
-        return Look(self.task.look(trained, pictures, lambda: self.data))
+    def look(
+        self,
+        *inputs: Any,
+        split: str | None = None,
+        indices: int | Iterable[int] | None = None,
+        text_column: str = "",
+        skip_invalid: bool = False,
+    ) -> Look:
+        """Where the model looked at what `predict` takes; shows itself in a notebook."""
+        items = self.items(*inputs, split=split, indices=indices, text_column=text_column)
+        read = left_out(items) if skip_invalid else readable(items)
+        return Look(self.task.look(self.trained, few_enough(read), lambda: self.data))
 
     def report(self, split: str = "validation") -> Path:
         """Write report.html, with the figures on a split."""
@@ -362,35 +415,6 @@ class Run:
         if curves.is_file():  # as an image, in which no script runs: a run may come from anywhere
             picture = f'<img alt="curves" src="{data_uri("image/svg+xml", curves.read_bytes())}">'
         return f"<p>{html.escape(repr(self))}</p>{picture}"
-
-
-class Look:
-    """Where a model looked: written as a page or a picture, shown in a notebook."""
-
-    def __init__(self, looked: Looked) -> None:
-        self.looked = looked
-
-    def write(self, path: str | Path) -> Path:
-        """As .html with every layer and head to choose from, or as .png, .svg or .pdf."""
-        from regard.look.document import write_document
-
-        path = Path(path)
-        if path.suffix.lower() in (".html", ".htm"):
-            write_document(path, self.looked.document)
-        elif path.suffix.lower() in (".png", ".svg", ".pdf"):
-            self.looked.draw(path)
-        else:
-            raise UserError(f"{path}: a look is written as .html, .png, .svg or .pdf")
-        return path
-
-    def _repr_html_(self) -> str:
-        from regard.look.document import render
-
-        page = html.escape(render(self.looked.document), quote=True)
-        return (
-            f'<iframe srcdoc="{page}" sandbox="allow-scripts allow-downloads" '
-            'style="width:100%;height:720px;border:0"></iframe>'
-        )
 
 
 def flattened(changes: Mapping[str, Any], under: str = "") -> list[tuple[str, Any]]:

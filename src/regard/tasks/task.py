@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -124,15 +124,19 @@ class Task(Generic[C, D, F]):
     """The figures of a judgement on a split, as lines for a terminal."""
     revive: Callable[[dict[str, Any]], Judged]
     """A judgement from its `to_values`."""
-    open: Callable[[Trained[C, F], Sequence[Any], Callable[[], D]], Sequence[Any]]
-    """What a user names (a path, `test:3`) or passes, as inputs of the model."""
+    parse_inputs: Callable[[Trained[C, F], Iterable[Any], Callable[[], D]], Iterator[Any]]
+    """What a user passes or names, as items that the model can be asked about, one at a time; an
+    `Unreadable` in place of what is none."""
     predict: Callable[[Trained[C, F], Sequence[Any]], list[Any]]
-    """An answer to each opened input, which prints as one line and has `to_values`."""
+    """An answer to each item, or as many to each of them; it prints as a line, and has
+    `to_values`."""
     look: Callable[[Trained[C, F], Sequence[Any], Callable[[], D]], Looked]
-    """Where the model looked, for opened inputs."""
+    """Where the model looked, for some items."""
     views: Callable[[Trained[C, F], D, str, Any], list[Section]]
     """`(trained, data, split, judged)`: the sections of the report that are the task's own."""
 
+    asks_about: str = "texts"
+    """What its items are: images or texts."""
     start: Callable[[C, C], Start | None] | None = None
     """`(said, settled)`: what weights from elsewhere decide, if a configuration begins with any."""
     held: Callable[[C, D | None], int] | None = None
@@ -142,12 +146,12 @@ class Task(Generic[C, D, F]):
     stream: Callable[[Trained[C, F], Sequence[Any], Show], list[Any]] | None = None
     """What `predict` does, shown piece by piece as it is written, with a line's end after each."""
     speak: Callable[[Trained[C, F], Any, Show], Any] | None = None
-    """What `predict` answers to one opened input, each piece of its text shown once it is sure."""
+    """What `predict` answers to one item, each piece of its text shown once it is sure."""
     falls: Callable[[Trained[C, F], Any, Tell], Falls] | None = None
-    """For one opened input: how far the answer falls when each patch of it is deleted."""
+    """For one item: how far the answer falls when each patch of it is deleted."""
     reads: Callable[[Trained[C, F], Any, int], dict[str, Any]] | None = None
-    """`(trained, input, patch)`: what one patch of an opened input read, as packed maps."""
+    """`(trained, input, patch)`: what one patch of an item read, as packed maps."""
     check_cache: Prove[C, F, D] | None = None
-    """For opened inputs, or none: whether scores through the cache are those without, a `Proof`."""
+    """For items, or none: whether scores through the cache are those without, a `Proof`."""
     explain_cache: Prove[C, F, D] | None = None
-    """For opened inputs, or none: what one word more computes anew, a `Proof`."""
+    """For items, or none: what one word more computes anew, a `Proof`."""

@@ -1,98 +1,125 @@
-"""What a user names when asking about texts: words, files, standard input, rows of the data."""
+"""Texts that a run is asked about: a str is a text and nothing else, a Path a file of them."""
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from regard.data.text import decoded_text, text_of
-from regard.errors import UserError
+from regard.tasks.inputs import (
+    NoItem,
+    OwnSplit,
+    Rows,
+    StandardInput,
+    TextFile,
+    Unreadable,
+    described,
+    holds_several,
+    is_file,
+    items_of,
+    one_by_one,
+    standard_input,
+)
+from regard.tasks.text_files import Columns, Text, lines_in, texts_in
 
 T = TypeVar("T")
-NAMES = (".txt", ".csv", ".tsv", ".gz")  # what the name of a file ends in, and a word hardly ever
+PLAIN = Columns()
+LONGEST_TEXT = 1_000_000  # characters of one text: a book
 
 
-def asked(
-    inputs: Sequence[Any],
-    kind: type[T],
-    from_line: Callable[[str, str], T],
-    from_split: Callable[[str, int], T],
-    from_table: Callable[[Path], Sequence[T] | None] = lambda path: None,
-) -> list[T]:
-    """Everything a user names, as what the model is asked about.
+@dataclass(frozen=True)
+class TextReader(Generic[T]):
+    """How a task makes its items of texts and of its own data."""
 
-    A file stands for its lines and `-` for those that come from standard input; `test:3` is that
-    row of the run's own data. Anything else is the text itself, one a line. `from_line` is given
-    a name and a text, `from_split` a part and a row; `from_table` is given a file, and gives
-    nothing for one that has a text in each line.
+    item: type[T]  # what was made before is taken as it is
+    from_text: Callable[[str, str, str | None], T]
+    """`(name, text, second)`: an item, or `NoItem`; the second is None for what is no pair."""
+    open_split: Callable[[str], OwnSplit[T]]
+    pairs: bool = False  # whether it reads two texts together; in one line, a tab is between them
+    columns: Columns = PLAIN
+
+
+def parse_texts(inputs: Iterable[Any], reader: TextReader[T]) -> Iterator[T | Unreadable]:
+    """What a user passes, item by item.
+
+    A str is a text. A Path or an open file has a text in each line or row. Of a task that reads
+    pairs, a tuple of two is one; of others, it is two texts.
     """
-    found: list[T] = []
-    for thing in inputs:
-        if isinstance(thing, kind):
-            found.append(thing)
-            continue
-        text = str(thing)
-        if row := re.fullmatch(r"(train|validation|test\w*):(\d+)", text):
-            found.append(from_split(row[1], int(row[2])))
-            continue
-        file = file_of(thing)
-        rows = None if file is None else from_table(file)
-        if rows is None:
-            rows = [from_line(name, line) for name, line in lines_of(*named_text(thing))]
-        found += rows
-    return found
+
+    def single(value: Any) -> bool:
+        return isinstance(value, reader.item) or not holds_several(value) or is_pair(value, reader)
+
+    for place, value in one_by_one(inputs, single):
+        if isinstance(value, reader.item):
+            yield value
+        elif isinstance(value, Rows):
+            yield from items_of(value, reader.open_split)
+        elif isinstance(value, str):
+            item = item_of(Text(place, str(value)), reader, name=str(value))
+            yield item
+        elif isinstance(value, list | tuple) and is_pair(tuple(value), reader):
+            item = item_of(Text(place, *value), reader, name="\t".join(value))
+            yield item
+        elif (texts := texts_of(value, reader.columns)) is not None:
+            for text in texts:
+                item = item_of(text, reader)
+                yield item
+        elif isinstance(value, bytes | bytearray):
+            yield Unreadable(place, "is bytes, and no text: decode them first")
+        else:
+            yield Unreadable(place, described(value, "text"))
 
 
-class Verbatim(str):
-    """A text as it was typed into a page: no name of a file, whatever it looks like."""
+def is_pair(value: Any, reader: TextReader[Any]) -> bool:
+    """Whether a value is two texts that are read together."""
+    pair = reader.pairs and type(value) is tuple and len(value) == 2
+    return pair and all(isinstance(each, str) for each in value)
 
 
-def named_text(thing: Any) -> tuple[str, str]:
-    """What a user names, with its text: a file, standard input, or words, which have no name."""
-    if (file := file_of(thing)) is not None:
-        return str(thing), text_of(file)
-    if str(thing) == "-" and not isinstance(thing, Verbatim):
-        return "standard input", standard_input()
-    return "", str(thing)
+def texts_of(value: Any, columns: Columns) -> Iterator[Text | Unreadable] | None:
+    """The texts of a file, if a value is one."""
+    if isinstance(value, Path):
+        value = TextFile(value)
+    if isinstance(value, TextFile):
+        return texts_in(value, columns)
+    if isinstance(value, StandardInput):
+        return lines_in(value.name, standard_input())
+    if is_file(value):
+        name = value.name if isinstance(getattr(value, "name", None), str) else "file"
+        return (typed_lines if isinstance(value.read(0), str) else lines_in)(name, value)
+    return None
 
 
-def file_of(thing: Any) -> Path | None:
-    """The file that is meant, if one is."""
-    if isinstance(thing, Verbatim) or str(thing) == "-":
-        return None
-    return Path(thing) if isinstance(thing, Path) or names_file(str(thing)) else None
+def typed_lines(name: str, file: Iterable[str]) -> Iterator[Text]:
+    """The lines of a file that was opened as text."""
+    for number, line in enumerate(file, start=1):
+        yield Text(f"{name}, line {number}", line.removesuffix("\n").removesuffix("\r"))
 
 
-def standard_input() -> str:
-    """What comes from standard input, read as a file is, whatever the terminal speaks."""
-    raw = getattr(sys.stdin, "buffer", None)
-    return sys.stdin.read() if raw is None else decoded_text("standard input", raw.read())
+def item_of(text: Text | Unreadable, reader: TextReader[T], name: str = "") -> T | Unreadable:
+    """A text as a task's item, or why it is none."""
+    if isinstance(text, Unreadable):
+        return text
+    try:
+        for part in (text.text, text.second or ""):
+            check_text(part)
+        return reader.from_text(name or text.place, text.text, text.second)
+    except NoItem as why:
+        return Unreadable(text.place, str(why))
 
 
-def names_file(text: str) -> bool:
-    """Whether a file is meant rather than a text; what can only be meant as one must be there."""
-    if os.path.isfile(text):
-        return True
-    if os.path.isdir(text):
-        raise UserError(f"{text} is a folder: name the files in it, or write more than this word")
-    folder = os.path.dirname(text)
-    one_word = len(text.split()) == 1
-    if one_word and (text.lower().endswith(NAMES) or (folder and os.path.isdir(folder))):
-        try:
-            os.stat(text)
-        except (FileNotFoundError, NotADirectoryError, ValueError):
-            raise UserError(f"{text} is not there") from None
-        except OSError as trouble:
-            raise UserError(f"{text} cannot be read: {trouble.strerror}") from None
-    return False
-
-
-def lines_of(name: str, text: str) -> Iterator[tuple[str, str]]:
-    """Each line with a name, an empty one too: so answers stay aligned with what was asked."""
-    lines = text.removeprefix("\ufeff").removesuffix("\n").split("\n")
-    for number, line in enumerate((each.removesuffix("\r") for each in lines), start=1):
-        yield line if not name else f"{name}, line {number}" if len(lines) > 1 else name, line
+def check_text(text: str) -> None:
+    """Refuse what no vocabulary should be given."""
+    if len(text) > LONGEST_TEXT:
+        raise NoItem(
+            f"has {len(text):,} characters, and at most {LONGEST_TEXT:,} are read: cut it into "
+            "several texts"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as wrong:
+        sign = ascii(text[wrong.start])
+        raise NoItem(
+            f"has half a character at {wrong.start}, {sign}, which is no Unicode"
+        ) from None

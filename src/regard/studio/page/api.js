@@ -85,7 +85,8 @@ export const watch = (id, hear, signal) => listen(at(id, "events"), { signal }, 
 /**
  * Where the model looked.
  * @param {string} id
- * @param {Blob|{text: string, pair?: string}} input an image (its type says which kind) or a text
+ * @param {Blob|{text: string, pair?: string}|{split: string, index: number}} input an image (its
+ *   type says which kind), a text, or which item of the run's own data
  * @param {Heard} [heard] and the signal
  * @returns {Promise<{document: Object, answers: *, more: string[]}>}
  */

@@ -70,7 +70,8 @@ export async function render(element, context) {
   function picked(row) {
     remember({ row });
     shown.hidden = true;
-    look.ask({ text: row });
+    const [split, number] = row.split(":");
+    look.ask({ split, index: Number(number) });
   }
 
   /** Lines are shown at once as the model sees them; it is asked when the hand rests. */
@@ -104,7 +105,7 @@ export async function render(element, context) {
   }
 }
 
-/** Which picture of the run's own data; `picked` hears it as test:3. */
+/** Which picture of the run's own data; `picked` hears it as test:3, as the address says it. */
 function rowBox({ html }, asked = "", picked) {
   const found = /^(test|validation|train):(\d{1,7})$/.exec(asked) ?? [];
   const [, split = SPLITS[0], number = "0"] = found;

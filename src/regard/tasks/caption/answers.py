@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from regard.tasks.caption.data import CaptionData, inputs_of, part_of
 from regard.tasks.caption.features import frozen_encoder
 from regard.tasks.caption.judging import CaptionWriter, captioner
 from regard.tasks.caption.writing import Written, write
-from regard.tasks.pictures import Picture, check_row, open_pictures
+from regard.tasks.inputs import OwnSplit, Unreadable
+from regard.tasks.pictures import Picture, parse_images
 from regard.tasks.pixels import shared
 from regard.tasks.task import Show
 
@@ -40,19 +41,22 @@ class Answer:
         return values if self.truth is None else {**values, "truth": self.truth}
 
 
-def opened(
-    trained: CaptionWriter, inputs: Sequence[Any], data: Callable[[], CaptionData]
-) -> list[Picture]:
-    """What a user names, as pictures; a row of the run's own data comes with a caption."""
+def parse_inputs(
+    trained: CaptionWriter, inputs: Iterable[Any], data: Callable[[], CaptionData]
+) -> Iterator[Picture | Unreadable]:
+    """What a user names, as pictures; those of the run's own data come with a caption."""
 
-    def from_split(split: str, row: int) -> Picture:
+    def open_split(split: str) -> OwnSplit[Picture]:
         own = data()
         part = part_of(own, split)
-        check_row(own.name, split, row, len(part))
-        pixels = np.ascontiguousarray(part.images[row])
-        return Picture(f"{own.name} {split}:{row}", pixels, part.captions[row][0])
 
-    return open_pictures(trained.facts, inputs, from_split)
+        def item(row: int) -> Picture:
+            pixels = np.ascontiguousarray(part.images[row])
+            return Picture(f"{own.name} {split}:{row}", pixels, part.captions[row][0])
+
+        return OwnSplit(own.name, "rows", len(part), item)
+
+    return parse_images(inputs, trained.facts, open_split)
 
 
 def predict(trained: CaptionWriter, pictures: Sequence[Picture]) -> list[Answer]:

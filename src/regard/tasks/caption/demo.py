@@ -29,7 +29,7 @@ def demo(
     )
     judged = run.evaluate("test")
     say(run.task.summary(judged, "test: things in relations that training never showed"))
-    for answer in run.predict(*(f"test:{row}" for row in range(SHOWN))):
+    for answer in run.predict(split="test", indices=range(SHOWN)):
         say(f"{answer.name}:  {answer.caption}")
     path = out / "caption.png"
     draw(run, path)
@@ -39,7 +39,7 @@ def demo(
 def draw(run: Run, path: Path, row: int = 0) -> None:
     """A test scene, word by word, with the boxes of what the words name."""
     trained = run.trained
-    pictures = run.task.open(trained, [f"test:{row}"], lambda: run.data)
+    pictures = [*run.items(split="test", indices=row)]
     seen = seen_of(trained, pictures)
     texts = written(trained, seen)
     (maps,) = maps_of(captioner(trained), seen, texts, trained.config, trained.facts)

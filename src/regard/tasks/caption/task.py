@@ -19,7 +19,7 @@ from regard.model.vit import ViT
 from regard.runs import RunFolder
 from regard.tasks import find
 from regard.tasks.caption import features
-from regard.tasks.caption.answers import opened, predict, speak
+from regard.tasks.caption.answers import parse_inputs, predict, speak
 from regard.tasks.caption.config import IMAGENET, OWN, CaptionConfig
 from regard.tasks.caption.data import (
     SCENES,
@@ -158,7 +158,8 @@ CAPTION: Task[CaptionConfig, CaptionData, Facts] = Task(
     judge=judge,
     summary=summary,
     revive=Judgement.from_values,
-    open=opened,
+    parse_inputs=parse_inputs,
+    asks_about="images",
     predict=predict,
     look=look,
     views=views,

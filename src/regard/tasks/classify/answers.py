@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,12 @@ import numpy as np
 import torch
 from jaxtyping import Float32, UInt8
 
+from regard.data.images import SPLITS
+from regard.errors import UserError
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.data import ClassifyData, Facts
-from regard.tasks.pictures import Picture, check_row, open_pictures
+from regard.tasks.inputs import OwnSplit, Unreadable
+from regard.tasks.pictures import Picture, parse_images
 from regard.tasks.pixels import shared
 from regard.tasks.task import Trained
 
@@ -45,19 +48,25 @@ class Answer:
         return values if self.truth is None else {**values, "truth": self.truth}
 
 
-def opened(
-    trained: Classifier, inputs: Sequence[Any], data: Callable[[], ClassifyData]
-) -> list[Picture]:
-    """What a user names, as pictures; a row of the run's own data comes with its class."""
+def parse_inputs(
+    trained: Classifier, inputs: Iterable[Any], data: Callable[[], ClassifyData]
+) -> Iterator[Picture | Unreadable]:
+    """What a user names, as pictures; those of the run's own data come with their class."""
 
-    def from_split(split: str, row: int) -> Picture:
+    def open_split(split: str) -> OwnSplit[Picture]:
         own = data()
+        if split not in SPLITS:
+            raise UserError(f"no split {split!r}; there are {', '.join(SPLITS)}")
         part = own.images[split]
-        check_row(own.name, split, row, len(part))
-        truth = own.facts.classes[part.labels[row]]
-        return Picture(f"{own.name} {split}:{row}", np.ascontiguousarray(part.images[row]), truth)
 
-    return open_pictures(trained.facts, inputs, from_split)
+        def item(row: int) -> Picture:
+            truth = own.facts.classes[part.labels[row]]
+            pixels = np.ascontiguousarray(part.images[row])
+            return Picture(f"{own.name} {split}:{row}", pixels, truth)
+
+        return OwnSplit(own.name, "rows", len(part), item)
+
+    return parse_images(inputs, trained.facts, open_split, trained.facts.classes)
 
 
 @torch.no_grad()

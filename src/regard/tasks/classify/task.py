@@ -11,7 +11,7 @@ from regard.errors import UserError
 from regard.evaluate.classification import Assessment, summary
 from regard.model.davit import DaViT
 from regard.model.vit import ViT
-from regard.tasks.classify.answers import opened, predict
+from regard.tasks.classify.answers import parse_inputs, predict
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.data import ClassifyData, Facts, ImageBatches, read, read_other
 from regard.tasks.classify.learning import held, measure, measured, objective
@@ -72,7 +72,8 @@ CLASSIFY: Task[ClassifyConfig, ClassifyData, Facts] = Task(
     judge=judge,
     summary=lambda judged, split: f"{split}\n{summary(judged)}",
     revive=Assessment.from_values,
-    open=opened,
+    parse_inputs=parse_inputs,
+    asks_about="images",
     predict=predict,
     look=look,
     views=views,

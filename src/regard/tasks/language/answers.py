@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import torch
 
 from regard.data.entries import number_kind
-from regard.data.images import SPLITS
 from regard.data.tokens import count_unknown
 from regard.data.vocabulary import Vocabulary
-from regard.errors import UserError
-from regard.evaluate.generate import Rules, sample
+from regard.evaluate.generate import Rules, fresh_seed, sample, seeded
 from regard.model.gpt import GPT
+from regard.tasks.inputs import NoItem, OwnSplit, Unreadable
 from regard.tasks.language.data import Facts, LanguageData, part_of
 from regard.tasks.language.judging import Speaker
 from regard.tasks.task import Show
-from regard.tasks.texts import named_text
+from regard.tasks.texts import TextReader, parse_texts
 
 BROKEN = "\ufffd"  # what stands for bytes that are no letter, or not yet
 ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
@@ -44,6 +42,8 @@ class Answer:
     prompt: str
     text: str
     score: float  # the log-probability of all that was written, a stop string counted
+    seed: int = 0  # which gives the same text again
+    sample: int = 0  # which of the samples that were asked for
 
     def __str__(self) -> str:
         return f"{self.prompt}{self.text}"
@@ -54,40 +54,33 @@ class Answer:
             "prompt": self.prompt,
             "answer": self.text,
             "score": self.score,
+            "seed": self.seed,
+            "sample": self.sample,
         }
 
 
-def opened(
-    trained: Speaker, inputs: Sequence[Any], data: Callable[[], LanguageData]
-) -> list[Prompt]:
-    """What a user names, as prompts.
-
-    A file stands for its text and `-` for what comes from standard input; `test:3` is the window
-    of that number in the run's own data. Anything else is the prompt itself.
-    """
+def parse_inputs(
+    trained: Speaker, inputs: Iterable[Any], data: Callable[[], LanguageData]
+) -> Iterator[Prompt | Unreadable]:
+    """What a user names, as prompts; of the run's own data, half a window."""
     facts, length = trained.facts, trained.config.model.length
-    prompts = []
-    for thing in inputs:
-        if isinstance(thing, Prompt):
-            prompts.append(thing)
-            continue
-        if row := re.fullmatch(rf"({'|'.join(SPLITS)}):(\d+)", str(thing)):
-            prompts.append(window(data(), row[1], int(row[2]), length))
-        else:
-            name, text = named_text(thing)
-            prompts.append(prompt_of(facts, name or "prompt", text))
-    return prompts
+    reader = TextReader(
+        Prompt,
+        lambda name, text, _: prompt_of(facts, name, text),
+        lambda split: own_split(data(), split, length),
+    )
+    return parse_texts(inputs, reader)
 
 
-def window(data: LanguageData, split: str, row: int, length: int) -> Prompt:
-    """Half a window of the run's own text: so that there is room to go on."""
+def own_split(data: LanguageData, split: str, length: int) -> OwnSplit[Prompt]:
+    """Half of each window of the run's own text: so that there is room to go on."""
     tokens, _ = part_of(data, split)
-    count = windows_in(tokens, length)
-    if row >= count:
-        raise UserError(f"{split}:{row}: {split} of {data.name} has the windows 0 to {count - 1}")
-    some = [int(each) for each in tokens[row * length : row * length + max(1, length // 2)]]
-    text = data.facts.words.decode(some)
-    return Prompt(f"{data.name} {split}:{row}", text, tuple(some))
+
+    def item(row: int) -> Prompt:
+        some = [int(each) for each in tokens[row * length : row * length + max(1, length // 2)]]
+        return Prompt(f"{data.name} {split}:{row}", data.facts.words.decode(some), tuple(some))
+
+    return OwnSplit(data.name, "windows", windows_in(tokens, length), item)
 
 
 def windows_in(tokens: Sized, length: int) -> int:
@@ -100,29 +93,39 @@ def prompt_of(facts: Facts, name: str, text: str) -> Prompt:
     words = facts.words
     tokens = tuple(words.encode(text))
     if tokens and count_unknown(np.array(tokens, number_kind(len(words))), words) == len(tokens):
-        raise UserError(
-            f"{name}: none of its {len(tokens)} tokens is in the vocabulary of this run, which has "
+        raise NoItem(
+            f"has {len(tokens)} tokens, of which none is in the vocabulary of this run, which has "
             f"{len(words)}"
         )
     return Prompt(name, text, tokens)
 
 
 def predict(trained: Speaker, prompts: Sequence[Prompt]) -> list[Answer]:
-    """Each prompt gone on with: by chance, but for the same prompt the same each time."""
-    return [Answer(prompt.name, prompt.text, *spoken(trained, prompt)) for prompt in prompts]
+    """Each prompt gone on with, as often as `num_samples` says; one after the other."""
+    return [answer for prompt in prompts for answer in samples(trained, prompt)]
 
 
 def stream(trained: Speaker, prompts: Sequence[Prompt], show: Show) -> list[Answer]:
     """The same, shown while it is written: what `predict` says, a line's end after each answer."""
-    answers = []
-    for prompt in prompts:
-        show(prompt.text)
-        answers.append(Answer(prompt.name, prompt.text, *spoken(trained, prompt, show)))
-        show("\n")
-    return answers
+    return [answer for prompt in prompts for answer in samples(trained, prompt, show)]
 
 
-def spoken(trained: Speaker, prompt: Prompt, show: Show | None = None) -> tuple[str, float]:
+def samples(trained: Speaker, prompt: Prompt, show: Show | None = None) -> Iterator[Answer]:
+    """Every sample of a prompt; one of them is the same whatever else is drawn."""
+    how = trained.config.speaking
+    seed = fresh_seed() if how.seed is None else how.seed
+    for number in range(how.num_samples):
+        if show is not None:
+            show(prompt.text)
+        text, score = spoken(trained, prompt, seeded(seed, number, prompt.text), show)
+        if show is not None:
+            show("\n")
+        yield Answer(prompt.name, prompt.text, text, score, seed, number)
+
+
+def spoken(
+    trained: Speaker, prompt: Prompt, generator: torch.Generator, show: Show | None = None
+) -> tuple[str, float]:
     """What the model writes after a prompt, and its log-probability.
 
     Of a prompt longer than half a window the model reads the end, and it writes no further than to
@@ -146,7 +149,7 @@ def spoken(trained: Speaker, prompt: Prompt, show: Show | None = None) -> tuple[
         temperature=how.temperature,
         top_k=how.top_k or None,
         top_p=how.top_p,
-        generator=torch.Generator().manual_seed(crc32(prompt.text.encode("utf-8", "replace"))),
+        generator=generator,
         listen=told.hear if told.asked else None,
     )
     return told.end(out.words[0]), out.scores[0]

@@ -7,6 +7,8 @@ from regard.data.vocabulary import VocabularyConfig
 from regard.model.config import GPTConfig
 from regard.train.config import TrainConfig
 
+MOST_SAMPLES = 10_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpeakingConfig:
@@ -22,6 +24,10 @@ class SpeakingConfig:
     """Only the likeliest tokens that together have this share can be drawn."""
     stop: tuple[str, ...] = ()
     """Strings before which a text ends; `\\n` and `\\t` in them are a line break and a tab."""
+    seed: int | None = None
+    """The same seed gives the same text; none draws one, which the answer names."""
+    num_samples: int = 1
+    """Texts that are drawn for each prompt."""
 
     def __post_init__(self) -> None:
         check_kinds(self)
@@ -35,6 +41,10 @@ class SpeakingConfig:
             raise ValueError(f"top_p={self.top_p}: a share lies in 0 < … ≤ 1")
         if not all(self.stop):
             raise ValueError(f"stop={self.stop} has an empty string, at which any text would end")
+        if self.seed is not None and not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed={self.seed}: it lies in 0 … {2**63 - 1:,}")
+        if not 1 <= self.num_samples <= MOST_SAMPLES:
+            raise ValueError(f"num_samples={self.num_samples}: in 1 … {MOST_SAMPLES:,}")
 
 
 @dataclass(frozen=True, kw_only=True)

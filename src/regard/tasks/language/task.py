@@ -10,7 +10,7 @@ from regard.data.corpus import CORPORA
 from regard.errors import UserError
 from regard.model.config import GPTConfig
 from regard.model.gpt import GPT
-from regard.tasks.language.answers import opened, predict, stream
+from regard.tasks.language.answers import parse_inputs, predict, stream
 from regard.tasks.language.cache_proof import check_cache, explain_cache
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.data import Facts, LanguageData, WindowBatches, read, read_other
@@ -55,7 +55,7 @@ LANGUAGE: Task[LanguageConfig, LanguageData, Facts] = Task(
     judge=judge,
     summary=summary,
     revive=Judgement.from_values,
-    open=opened,
+    parse_inputs=parse_inputs,
     predict=predict,
     look=look,
     views=views,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from regard.look.document import Document, Section
 from regard.look.text_figure import text_figure
 from regard.look.text_maps import Layers, reading_item, text_layers
 from regard.model.gpt import GPT
-from regard.tasks.language.answers import Prompt, predict, window, windows_in
-from regard.tasks.language.data import LanguageData, part_of
+from regard.tasks.language.answers import Prompt, own_split, predict
+from regard.tasks.language.data import LanguageData
 from regard.tasks.language.judging import Judgement, Speaker
 from regard.tasks.several import expect_one
 from regard.tasks.task import Looked
@@ -41,8 +42,10 @@ def views(trained: Speaker, data: LanguageData, split: str, judged: Judgement) -
         "perplexity per word, line ends counted": figures.word_perplexity_with_eos,
     }
     length = trained.config.model.length
-    count = min(SAMPLES, windows_in(part_of(data, split)[0], length))
-    prompts = [window(data, split, row, length) for row in range(count)]
+    own = own_split(data, split, length)
+    prompts = [own.item(row) for row in range(min(SAMPLES, own.count))]
+    how = replace(trained.config.speaking, seed=trained.config.train.seed, num_samples=1)
+    speaker = replace(trained, config=replace(trained.config, speaking=how))
     return [
         {
             "view": "figures",
@@ -67,7 +70,7 @@ def views(trained: Speaker, data: LanguageData, split: str, judged: Judgement) -
                 "columns": ["after", "it wrote"],
                 "rows": [
                     [f"… {answer.prompt[-80:]}", answer.text]
-                    for answer in predict(trained, prompts)
+                    for answer in predict(speaker, prompts)
                 ],
             },
         },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +12,11 @@ import torch
 from regard.data.text_batches import Read, RowPicker, Rows, in_rows
 from regard.data.vocabulary import Vocabulary
 from regard.data.words import WordVocabulary
-from regard.errors import UserError
+from regard.tasks.inputs import NoItem, OwnSplit, Unreadable
 from regard.tasks.pretrain.data import PretrainData
 from regard.tasks.pretrain.judging import Reader, check_words, reader
 from regard.tasks.pretrain.questions import text_of
-from regard.tasks.texts import asked
+from regard.tasks.texts import TextReader, parse_texts
 
 # How people write a missing word; in __init__ there is none.
 BLANK = re.compile(r"\s*(?:\[mask\]|<mask>|(?<!\w)_{2,}(?!\w))", re.IGNORECASE)
@@ -66,43 +66,46 @@ class Answer:
         return values if self.truth is None else {**values, "truth": self.truth}
 
 
-def opened(trained: Reader, inputs: Sequence[Any], data: Callable[[], PretrainData]) -> list[Asked]:
+def parse_inputs(
+    trained: Reader, inputs: Iterable[Any], data: Callable[[], PretrainData]
+) -> Iterator[Asked | Unreadable]:
     """What a user names: texts with [MASK] for a missing word, or two sentences and a tab."""
-    return asked(
-        inputs,
+    reader = TextReader(
         Asked,
-        lambda name, text: from_line(trained, name, text),
-        lambda split, row: from_split(trained, data(), split, row),
+        lambda name, text, second: from_text(trained, name, text, second),
+        lambda split: own_split(trained, data(), split),
+        pairs=bool(trained.config.objectives.asked),
     )
+    return parse_texts(inputs, reader)
 
 
-def from_line(trained: Reader, name: str, text: str) -> Asked:
-    """A line, with its missing words as the entry that stands for them."""
+def from_text(trained: Reader, name: str, text: str, second: str | None = None) -> Asked:
+    """A text or two, with its missing words as the entry that stands for them."""
+    text = text if second is None else f"{text}\t{second}"
     if not text.strip():
         return Asked(name, text)
-    words, objectives, shown = trained.facts.words, trained.config.objectives, name[:60]
+    words, objectives = trained.facts.words, trained.config.objectives
     first, *others = text.split("\t")
-    try:
-        both = [tokens_of(words, part) for part in (first, *others)]
-    except ValueError as trouble:
-        raise UserError(f"{shown}: {trouble}") from None
+    both = [tokens_of(words, part) for part in (first, *others)]
     missing = any(words.special("mask") in part for part in both)
     if others and (len(both) != 2 or not all(both)):
-        raise UserError(f"{shown!r}: a tab stands between two sentences, and nowhere else")
+        raise NoItem("has a tab, which stands between two sentences, and nowhere else")
     if others and not objectives.asked:
-        raise UserError("this run was asked nothing about pairs: write [MASK] for a missing word")
+        raise NoItem(
+            "is a pair, and this run was asked nothing about pairs: write [MASK] for a missing word"
+        )
     if missing and not objectives.masked:
-        raise UserError(
-            "this run was taught no missing words: write two sentences and a tab between"
+        raise NoItem(
+            "misses a word, and this run was taught no missing words: write two sentences and a "
+            "tab between"
         )
     if not (others or missing):
-        raise UserError(
-            f"{shown!r} asks nothing: write [MASK] for a missing word, or a tab between two "
-            "sentences"
+        raise NoItem(
+            "asks nothing: write [MASK] for a missing word, or a tab between two sentences"
         )
     total, room = sum(map(len, both)), trained.config.longest - 1 - len(both)
     if total > room:
-        raise UserError(f"{shown} has {total:,} tokens, and this run reads at most {room}")
+        raise NoItem(f"has {total:,} tokens, and this run reads at most {room}")
     return Asked(name, text, both[0], both[1] if others else None)
 
 
@@ -115,15 +118,16 @@ def tokens_of(words: Vocabulary, text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def from_split(trained: Reader, data: PretrainData, split: str, row: int) -> Asked:
-    """A row of running text of the run's own data, with a word of it hidden."""
+def own_split(trained: Reader, data: PretrainData, split: str) -> OwnSplit[Asked]:
+    """Rows of running text of the run's own data, each with a word of it hidden."""
     check_words(trained.facts, data)
     rows = text_of(trained.config, data, split).rows
-    if row >= len(rows):
-        raise UserError(
-            f"{split}:{row}: {split} of {data.name} has the rows 0 to {len(rows) - 1:,}"
-        )
-    return from_row(trained, f"{data.name} {split}:{row}", rows, row)
+    return OwnSplit(
+        data.name,
+        "rows",
+        len(rows),
+        lambda row: from_row(trained, f"{data.name} {split}:{row}", rows, row),
+    )
 
 
 def from_row(trained: Reader, name: str, rows: Rows, row: int) -> Asked:

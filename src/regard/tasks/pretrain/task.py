@@ -10,7 +10,7 @@ from regard.data.corpus import CORPORA
 from regard.errors import UserError
 from regard.model.config import PretrainerConfig
 from regard.model.pretrainer import Pretrainer
-from regard.tasks.pretrain.answers import opened, predict
+from regard.tasks.pretrain.answers import parse_inputs, predict
 from regard.tasks.pretrain.batches import PretrainBatches
 from regard.tasks.pretrain.config import PretrainConfig
 from regard.tasks.pretrain.data import Facts, PretrainData, read, read_other
@@ -59,7 +59,7 @@ PRETRAIN: Task[PretrainConfig, PretrainData, Facts] = Task(
     judge=judge,
     summary=summary,
     revive=Judgement.from_values,
-    open=opened,
+    parse_inputs=parse_inputs,
     predict=predict,
     look=look,
     views=views,

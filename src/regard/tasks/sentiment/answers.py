@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from regard.data.label_files import head_of, read_texts
 from regard.data.labelled import Labelled
-from regard.data.tables import TABLES, ending
 from regard.errors import UserError
+from regard.tasks.inputs import NoItem, OwnSplit, Unreadable
 from regard.tasks.sentiment.data import (
     Facts,
     SentimentData,
     Windowed,
+    encoded,
     in_windows,
     part_of,
 )
 from regard.tasks.sentiment.judging import Reader
 from regard.tasks.sentiment.learning import scorer
-from regard.tasks.texts import asked
+from regard.tasks.text_files import Columns
+from regard.tasks.texts import TextReader, parse_texts
+
+MOST_WINDOWS = 1_024  # of one text: a short book
 
 
 @dataclass(frozen=True)
@@ -66,59 +68,62 @@ class Answer:
         return values if self.truth is None else {**values, "truth": self.truth}
 
 
-def opened(
-    trained: Reader, inputs: Sequence[Any], data: Callable[[], SentimentData]
-) -> list[Asked]:
-    """What a user names, as texts; of a pair, a tab stands between the two."""
-    return asked(
-        inputs,
+def parse_inputs(
+    trained: Reader, inputs: Iterable[Any], data: Callable[[], SentimentData]
+) -> Iterator[Asked | Unreadable]:
+    """What a user names, as texts; of a pair in one line, a tab stands between the two."""
+    facts, config = trained.facts, trained.config
+    reader = TextReader(
         Asked,
-        lambda name, text: from_line(trained.facts, name, text),
-        lambda split, row: from_split(trained.facts, data(), split, row),
-        lambda path: from_table(trained, path),
+        lambda name, text, second: from_text(trained, name, text, second),
+        lambda split: own_split(facts, data(), split),
+        pairs=facts.paired,
+        columns=Columns(config.text, config.pair if facts.paired else ""),
     )
+    return parse_texts(inputs, reader)
 
 
-def from_line(facts: Facts, name: str, text: str) -> Asked:
-    """A line, which is a text, or two texts with a tab between."""
-    if not facts.paired or not text.strip():
+def from_text(trained: Reader, name: str, text: str, second: str | None) -> Asked:
+    """A text, or two texts, of no more windows than are read."""
+    if not trained.facts.paired or (second is None and not text.strip()):
+        check_windows(trained, text)
         return Asked(name, text)
-    first, tab, second = text.partition("\t")
-    if not (tab and first.strip() and second.strip()):
-        raise UserError(
-            f"{name[:60]!r} is one text, and this run judges pairs: put a tab between the two"
+    if second is None:
+        text, _, second = text.partition("\t")
+    if not text.strip() and not second.strip():
+        return Asked(name, "")
+    if not (text.strip() and second.strip()):
+        raise NoItem(
+            f"has an empty {'second' if text.strip() else 'first'} text, and this run judges "
+            "pairs: put a tab between the two, or give a tuple"
         )
-    return Asked(name, first, second)
+    return Asked(name, text, second)
 
 
-def from_table(trained: Reader, path: Path) -> list[Asked] | None:
-    """The texts of a table, row by row; None for a file of lines.
-
-    Pairs may be lines with a tab between, in a .tsv that does not name the run's columns too.
-    """
-    paired, config, kind = trained.facts.paired, trained.config, ending(path).lower()
-    if kind not in TABLES or (paired and not config.pair):
-        return None
-    if paired and kind == "tsv" and config.pair.strip().lower() not in head_of(path):
-        return None
-    found = []
-    for row in read_texts(path, config.text, config.pair if paired else ""):
-        if row.fault:
-            raise UserError(f"{path}, line {row.line} {row.fault}")
-        found.append(Asked(f"{path}, line {row.line}", row.text, row.second if paired else None))
-    return found
+def check_windows(trained: Reader, text: str) -> None:
+    """Refuse a text that takes too many windows; the model reads each of them."""
+    config = trained.config
+    room, step = config.longest - 2, config.longest - 2 - config.overlap
+    if len(text.encode()) <= MOST_WINDOWS * step:  # no token has less than a byte
+        return
+    count = 1 + max(0, -(-(len(encoded(trained.facts.words, text)) - room) // step))
+    if count > MOST_WINDOWS:
+        raise NoItem(
+            f"takes {count:,} windows of {config.longest} tokens, and at most {MOST_WINDOWS:,} "
+            "are read: cut it into several texts"
+        )
 
 
-def from_split(facts: Facts, data: SentimentData, split: str, row: int) -> Asked:
-    """A text of the run's own data, with its label."""
+def own_split(facts: Facts, data: SentimentData, split: str) -> OwnSplit[Asked]:
+    """Texts of the run's own data, with their labels."""
     part = part_of(data, split)
-    if row >= len(part):
-        raise UserError(
-            f"{split}:{row}: {split} of {data.name} has the texts 0 to {len(part) - 1:,}"
-        )
-    second = part.seconds[row] if part.seconds else None
-    truth = facts.classes[part.labels[row]]
-    return Asked(f"{data.name} {split}:{row}", part.texts[row], second, truth)
+
+    def item(row: int) -> Asked:
+        second = part.seconds[row] if part.seconds else None
+        truth = facts.classes[part.labels[row]]
+        return Asked(f"{data.name} {split}:{row}", part.texts[row], second, truth)
+
+    return OwnSplit(data.name, "texts", len(part), item)
 
 
 def predict(trained: Reader, texts: Sequence[Asked]) -> list[Answer]:

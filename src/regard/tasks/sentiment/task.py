@@ -10,7 +10,7 @@ from regard.data.labelled import LABELLED
 from regard.errors import UserError
 from regard.model.config import TextClassifierConfig
 from regard.model.text_classifier import TextClassifier
-from regard.tasks.sentiment.answers import opened, predict
+from regard.tasks.sentiment.answers import parse_inputs, predict
 from regard.tasks.sentiment.config import SCRATCH, SentimentConfig
 from regard.tasks.sentiment.data import Facts, SentimentData, TextBatches, read, read_other
 from regard.tasks.sentiment.judging import Judgement, judge, summary
@@ -60,7 +60,7 @@ SENTIMENT: Task[SentimentConfig, SentimentData, Facts] = Task(
     judge=judge,
     summary=summary,
     revive=Judgement.from_values,
-    open=opened,
+    parse_inputs=parse_inputs,
     predict=predict,
     look=look,
     views=views,

@@ -24,7 +24,7 @@ from regard.tasks.assessed import (
     figures_section,
     item,
 )
-from regard.tasks.sentiment.answers import Asked, from_split, shares_by_window
+from regard.tasks.sentiment.answers import Asked, own_split, shares_by_window
 from regard.tasks.sentiment.data import SentimentData, encoded, part_of
 from regard.tasks.sentiment.judging import Judgement, Reader, answers_on
 from regard.tasks.sentiment.learning import Shares
@@ -81,8 +81,9 @@ def views(trained: Reader, data: SentimentData, split: str, judged: Judgement) -
     right = np.flatnonzero(answers.right)
     right = right[np.linspace(0, len(right) - 1, min(SAMPLES, len(right))).astype(int)]
     sections = [first, *class_sections(assessment, trained.facts.classes, "a text", items)]
+    own = own_split(trained.facts, data, split)
     for title, rows in (("Most confident mistakes", wrong), ("Some that were right", right)):
-        asked = [from_split(trained.facts, data, split, int(row)) for row in rows]
+        asked = [own.item(int(row)) for row in rows]
         if shown := items_of(trained, asked):
             sections.append(words_section(trained, title, shown))
     return [*sections, *mattered(trained, data, split)]
@@ -215,7 +216,7 @@ def measure_faithfulness(
     part = part_of(data, split)
     most = min(len(part), FAITHFUL if parameters(trained.model) < LARGE else FEWER)
     rows = np.unique(np.linspace(0, len(part) - 1, most).astype(np.int64))
-    asked = [from_split(trained.facts, data, split, row) for row in map(int, rows)]
+    asked = [*map(own_split(trained.facts, data, split).item, map(int, rows))]
     texts = [text for each in asked if len((text := window_of(trained, each)[0]).spans) > 1]
     if not texts:
         return None

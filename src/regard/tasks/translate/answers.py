@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.errors import UserError
-from regard.tasks.texts import asked
+from regard.tasks.inputs import NoItem, OwnSplit, Unreadable
+from regard.tasks.texts import TextReader, parse_texts
 from regard.tasks.translate.data import Facts, TranslateData, part_of
 from regard.tasks.translate.judging import Translator, translate, warn_if_exchanged
 
@@ -48,39 +48,37 @@ class Answer:
         return values if self.truth is None else {**values, "truth": self.truth}
 
 
-def opened(
-    trained: Translator, inputs: Sequence[Any], data: Callable[[], TranslateData]
-) -> list[Sentence]:
+def parse_inputs(
+    trained: Translator, inputs: Iterable[Any], data: Callable[[], TranslateData]
+) -> Iterator[Sentence | Unreadable]:
     """What a user names, as sentences."""
     facts = trained.facts
-    return asked(
-        inputs,
+    reader = TextReader(
         Sentence,
-        lambda name, text: sentence(facts, name, text),
-        lambda split, row: from_split(facts, data(), split, row),
+        lambda name, text, _: sentence(facts, name, text),
+        lambda split: own_split(facts, data(), split),
     )
+    return parse_texts(inputs, reader)
 
 
-def from_split(facts: Facts, data: TranslateData, split: str, row: int) -> Sentence:
-    """A pair of the run's own data."""
+def own_split(facts: Facts, data: TranslateData, split: str) -> OwnSplit[Sentence]:
+    """Pairs of the run's own data."""
     part = part_of(data, split)
-    if row >= len(part):
-        raise UserError(
-            f"{split}:{row}: {split} of {data.name} has the pairs 0 to {len(part) - 1:,}"
-        )
-    name = f"{data.name} {split}:{row}"
-    return sentence(facts, name, part.source[row], part.target[row])
+
+    def item(row: int) -> Sentence:
+        name = f"{data.name} {split}:{row}"
+        return sentence(facts, name, part.source[row], part.target[row])
+
+    return OwnSplit(data.name, "pairs", len(part), item)
 
 
 def sentence(facts: Facts, name: str, text: str, truth: str | None = None) -> Sentence:
-    try:
-        tokens = tuple(facts.words.encode(text)) if text.strip() else ()
-    except ValueError as trouble:
-        raise UserError(f"{name[:60]}: {trouble}") from None
+    """A text of no more tokens than the run reads."""
+    tokens = tuple(facts.words.encode(text)) if text.strip() else ()
     if len(tokens) > facts.longest:
-        raise UserError(
-            f"{name[:60]} has {len(tokens):,} tokens, and this run reads at most {facts.longest}: "
-            "give a sentence a line"
+        raise NoItem(
+            f"has {len(tokens):,} tokens, and this run reads at most {facts.longest}: give a "
+            "sentence a line"
         )
     return Sentence(name, text, tokens, truth)
 

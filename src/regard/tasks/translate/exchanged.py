@@ -60,7 +60,9 @@ def of_one(here: Float[np.ndarray, "count"], there: Float[np.ndarray, "count"]) 
 
 def lean(typical: Typical, texts: Sequence[Sequence[int]]) -> Leaning:
     """How much of some texts, as tokens, is typical of source and of target."""
-    numbers = np.concatenate([np.asarray(text, np.int64) for text in texts] or [np.empty(0, np.int64)])
+    numbers = np.concatenate(
+        [np.asarray(text, np.int64) for text in texts] or [np.empty(0, np.int64)]
+    )
     ours, theirs = (int(np.isin(numbers, side).sum()) for side in typical)
     total = max(1, len(numbers))
     return Leaning(ours / total, theirs / total, ours + theirs)

@@ -10,7 +10,7 @@ from regard.errors import UserError
 from regard.model.config import Seq2SeqConfig
 from regard.model.seq2seq import Seq2Seq
 from regard.tasks.task import Task
-from regard.tasks.translate.answers import opened, predict
+from regard.tasks.translate.answers import parse_inputs, predict
 from regard.tasks.translate.config import TranslateConfig
 from regard.tasks.translate.data import Facts, PairBatches, TranslateData, read, read_other
 from regard.tasks.translate.judging import Judgement, judge, summary
@@ -59,7 +59,7 @@ TRANSLATE: Task[TranslateConfig, TranslateData, Facts] = Task(
     judge=judge,
     summary=summary,
     revive=Judgement.from_values,
-    open=opened,
+    parse_inputs=parse_inputs,
     predict=predict,
     look=look,
     views=views,

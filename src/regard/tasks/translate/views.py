@@ -18,7 +18,7 @@ from regard.look.text_figure import text_figure
 from regard.look.text_maps import alignment_maps, reading_item
 from regard.tasks.several import expect_one, few_names
 from regard.tasks.task import Looked
-from regard.tasks.translate.answers import Sentence, from_split
+from regard.tasks.translate.answers import Sentence, own_split
 from regard.tasks.translate.data import Facts, TranslateData, part_of
 from regard.tasks.translate.judging import (
     EXACT,
@@ -54,8 +54,9 @@ def views(trained: Translator, data: TranslateData, split: str, judged: Judgemen
             f"{judged.scores.count:,}: evaluate it again"
         )
     rows = np.linspace(0, len(part) - 1, min(SAMPLES, len(part))).astype(int).tolist()
+    pairs = own_split(trained.facts, data, split)
     asked = [
-        from_split(trained.facts, data, split, row)
+        pairs.item(row)
         for row in rows
         if len(trained.facts.words.encode(part.source[row])) <= trained.facts.longest
     ]
