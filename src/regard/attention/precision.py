@@ -17,9 +17,10 @@ def widen(x: Tensor) -> Tensor:
 def narrowing_off(device: torch.device) -> AbstractContextManager[Any]:
     """Without autocast, which would narrow the products again."""
     kind = device.type
-    if not torch.amp.is_autocast_available(kind):
-        return nullcontext()
     # A compiler is always told: it traces the way back where autocast looks off, and runs it on.
-    if torch.is_autocast_enabled(kind) or torch.compiler.is_compiling():
+    # Nor could it follow the questions.
+    if torch.compiler.is_compiling():
+        return torch.autocast(kind, enabled=False)
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
     return nullcontext()
