@@ -62,6 +62,7 @@ def causal_read(
     return _through_kernels(q, k, v, chunk, divide=True)[0]
 
 
+@torch.compiler.disable  # it would be traced into, down to a device it cannot set
 def _through_kernels(
     q: Tensor, k: Tensor, v: Tensor, chunk: int, *, divide: bool
 ) -> tuple[Tensor, Tensor]:
