@@ -478,7 +478,14 @@ CASES: dict[str, tuple[Callable[[Desk], list[str]], str]] = {
         f"copy/metrics.jsonl {EDITED}",
     ),
     "a line of metrics more": (
-        lambda d: ["look", str(d.broken("metrics.jsonl", lambda text: text * 2)), "test:0"],
+        lambda d: [
+            "look",
+            str(d.broken("metrics.jsonl", lambda text: text * 2)),
+            "--split",
+            "test",
+            "--index",
+            "0",
+        ],
         f"copy/metrics.jsonl {EDITED}",
     ),
     "a better evaluation": (
@@ -718,8 +725,8 @@ def test_a_finished_run_says_so_and_how_to_go_further(tmp_path, trained, capsys)
 @pytest.mark.parametrize(
     "typed",
     [
-        "predict copy test:0",
-        "look copy test:0 --out look.svg",
+        "predict copy --split test --index 0",
+        "look copy --split test --index 0 --out look.svg",
         "evaluate copy",
         "compare copy good",
     ],

@@ -227,7 +227,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def edited(run: Path) -> Run:
     """A run as its files are now, whatever they were."""
-    return rg.load(run, device="cpu")
+    return rg.load(run, device="cpu", accept_edits=True)
 
 
 @pytest.mark.parametrize(

@@ -519,7 +519,7 @@ def test_sets_of_captions_are_listed_with_their_place(tmp_path, capsys, monkeypa
 
 
 def test_clean_frees_the_features_that_were_kept(tmp_path, capsys):
-    kept = tmp_path / "cache" / "regard" / "features" / "0123.npy"
+    kept = tmp_path / "cache" / "regard" / "features" / f"{'0123' * 8}.npy"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(bytes(2**20))
     assert main(["data", "clean", "--dry-run"]) == 0

@@ -399,7 +399,7 @@ def with_a_word(patch: pytest.MonkeyPatch) -> None:
     kept = path.read_text(encoding="utf-8")
     path.write_text('{"epoch": 1, "loss": "low"}\n', encoding="utf-8")
     try:
-        typed(f"compare {RUN}")
+        typed(f"compare {RUN} --accept-edits")
     finally:
         path.write_text(kept, encoding="utf-8")
 
@@ -498,7 +498,7 @@ PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
     "memory ran out": (memory_gone, False),
     "model.width = 1000000": (lambda _: typed("train classify --model.width 1000000"), True),
     "model.layers = 100000": (lambda _: typed("train classify --model.layers 100000"), True),
-    "is damaged": (with_a_word, False),
+    "and no number": (with_a_word, False),
     "became nan": (lambda _: typed("train classify --train.optimiser.rate 1e20"), True),
     "stopped;": (interrupted, True),
     "was begun with": (lambda _: typed(f"{GO_ON} --model.width 32"), False),

@@ -220,11 +220,13 @@ def test_a_run_goes_on_with_an_edit_that_was_accepted_and_its_log_says_so(tmp_pa
     assert main(resume(run, "--epochs", "2", "--quiet", "--accept-edits")) == 0
     assert f"{words}; accepted, and from here on part of the run" in (run / "log.txt").read_text()
     assert "save_seconds = 30.0" in config.read_text()
-    assert main(["predict", str(run), "test:0"]) == 0  # it is the run's own now
+    assert (
+        main(["predict", str(run), "--split", "test", "--index", "0"]) == 0
+    )  # it is the run's own now
     (run / "manifest.json").unlink()
     assert main(resume(run, "--quiet")) == 2
     assert main(resume(run, "--quiet", "--accept-edits")) == 0
-    assert main(["predict", str(run), "test:0"]) == 0
+    assert main(["predict", str(run), "--split", "test", "--index", "0"]) == 0
 
 
 def test_only_one_of_two_that_begin_at_the_same_moment_gets_the_folder(tmp_path, monkeypatch):

@@ -62,7 +62,7 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 def edited(run: Path) -> Run:
     """A run as its files are now, whatever they were."""
-    return rg.load(run, device="cpu")
+    return rg.load(run, device="cpu", accept_edits=True)
 
 
 # What a page or a notebook is given
@@ -121,7 +121,10 @@ def attacked(run: Path) -> None:
     facts = json.loads((run / "data.json").read_text(encoding="utf-8"))
     facts |= {"data": ATTACK, "classes": [f"{ATTACK}{number}" for number in range(2)]}
     (run / "data.json").write_text(json.dumps(facts), encoding="utf-8")
-    lines = [{**line, f"validation.{ATTACK}": 0.5} for line in RunFolder(run).metrics()]
+    lines = [
+        {**line, f"validation.{ATTACK}": 0.5}
+        for line in RunFolder(run, accept_edits=True).metrics()
+    ]
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     evaluation = run / "evaluation-validation.json"
     found = json.loads(evaluation.read_text(encoding="utf-8"))
@@ -175,7 +178,7 @@ def test_a_line_of_metrics_that_is_wrong_is_named(run: Path, case: str) -> None:
     before = path.read_text(encoding="utf-8")
     path.write_text(f"{before}{text}\n", encoding="utf-8")
     with pytest.raises(UserError, match=re.escape(words)) as trouble:
-        RunFolder(run).metrics()
+        RunFolder(run, accept_edits=True).metrics()
     assert str(trouble.value).startswith(f"{path}, line 3 is damaged: ")
     assert len(str(trouble.value)) < 300 + len(str(path))
 

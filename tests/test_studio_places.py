@@ -21,7 +21,7 @@ from regard.tasks import TASKS, find
 HOME = "http://127.0.0.1:8347"
 
 # Fields whose words are no places: the names of columns, masks and attentions, words to stop at.
-WORDS = {"text", "pair", "label"} | {
+WORDS = {"text", "pair", "label", "direction"} | {
     f"model.{part}{name}" for part in ("", "encoder.") for name in ("mask", "attention")
 }
 

@@ -28,6 +28,7 @@ SPELLINGS = {  # of the splits, in folder names and csv columns
 }
 PATH_COLUMNS = ("path", "file", "filename", "image")
 LABEL_COLUMNS = ("label", "class", "category")
+OTHERS = "file_name,caption,text,sentence,split"  # columns that a table may have as well
 MISSING = ("", "nan", "null", "<na>")  # what stands for no label; None and NA may be classes
 LONGEST_NUMBER = 1_000  # digits of a class that is a number; Python refuses to read 4,300
 
@@ -175,7 +176,7 @@ def list_csv(file: Path, learning: bool = True) -> Listing:
 
 def table(file: Path, problems: list[str]) -> Iterator[tuple[int, list[str]]]:
     """The rows with the line each begins at; what cannot be read goes to `problems`."""
-    usual = (*PATH_COLUMNS, *LABEL_COLUMNS, "file_name", "caption", "text", "sentence", "split")
+    usual = (*PATH_COLUMNS, *LABEL_COLUMNS, *OTHERS.split(","))
     sound = True
     try:
         # Quotation marks in captions are often letters: here they are no error.
