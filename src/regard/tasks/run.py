@@ -380,7 +380,7 @@ class Run:
             return None if values is None else self.task.revive(values)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as trouble:
             path = self.folder.path / f"evaluation-{split}.json"
-            raise UserError(f"{path} is damaged: {str(trouble):.500}") from None
+            raise UserError(f"{path} is damaged: {trouble!s:.500}") from None
 
     def look(
         self,
