@@ -162,6 +162,10 @@ def test_rows_on_the_host_make_the_same_batches():
     batch = Picker(tokens, WORDS.padding, CPU)(torch.from_numpy(rows), tokens.sizes[rows])
     assert told(batch) == [("ij", "hh"), ("abc", "b")]
     assert batch.positions is not None and batch.positions.tolist() == [[0, 1, 2, -1], [0, 1, 2, 3]]
-    fewer = tokens.only(np.array([True, False, True]))
+    fewer = tokens.only(np.array([0, 2]))
+    within = in_tokens(pairs, WORDS, 4)  # without the pair of which one side has five
+    assert within.sizes.tolist() == fewer.sizes.tolist()
+    assert within.source.numbers.tolist() == fewer.source.numbers.tolist()
+    assert within.target.numbers.tolist() == fewer.target.numbers.tolist()
     alone = Picker(fewer, WORDS.padding, CPU)(torch.tensor([1]), fewer.sizes[[1]])
     assert told(alone) == [("ij", "hh")] and alone.positions is None

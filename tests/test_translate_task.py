@@ -302,6 +302,25 @@ def test_english_and_german_are_told_apart_by_a_few_tokens():
 # Data
 
 
+def test_of_very_many_pairs_some_are_enough_for_a_vocabulary(tmp_path, monkeypatch):
+    path = tmp_path / "many.tsv"
+    draw = np.random.default_rng(1)
+    path.write_text("".join("\t".join(sentence(draw)) + "\n" for _ in range(400)))
+    whole = read(configured(path))
+    assert "fitted" not in whole.words()
+    monkeypatch.setattr("regard.tasks.translate.data.FITTED", 4_000)
+    monkeypatch.setattr("regard.tasks.translate.exchanged.BLOCKS", 2)
+    monkeypatch.setattr("regard.tasks.translate.exchanged.BLOCK", 100)
+    some = read(configured(path))
+    assert 10 < some.fitted < len(some.pairs["train"]) and some.facts.digest == whole.facts.digest
+    assert f"these are fitted to {some.fitted} of them, which is enough" in some.words()
+    assert len(some.facts.words) == len(whole.facts.words)  # of so few words, all are met
+    assert some.train.sizes.tolist() == whole.train.sizes.tolist()
+    for ours, theirs in zip(some.facts.typical, whole.facts.typical, strict=True):
+        mine, others = some.facts.words.decode(ours), whole.facts.words.decode(theirs)
+        assert set(mine.split()) & set(others.split())
+
+
 def test_what_there_is_is_said_and_long_pairs_are_left_out(tmp_path):
     path = tmp_path / "some.tsv"
     draw = np.random.default_rng(1)

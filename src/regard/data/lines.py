@@ -37,10 +37,23 @@ class Lines:
         return Lines(self.numbers[first + within], starts)
 
 
+class LineWriter:
+    """Takes one sentence after the other; of very many, the numbers lie in a file."""
+
+    def __init__(self) -> None:
+        self.starts, self.numbers = array("q", [0]), NumberWriter()
+
+    def add(self, line: Sequence[int]) -> None:
+        self.numbers.add(line)
+        self.starts.append(self.numbers.count)
+
+    def done(self) -> Lines:
+        return Lines(self.numbers.done(), np.frombuffer(self.starts, np.int64))
+
+
 def lined(lines: Iterable[Sequence[int]]) -> Lines:
-    """Sentences as such lines; of very many, the numbers lie in a file."""
-    starts, numbers = array("q", [0]), NumberWriter()
+    """Sentences as such lines."""
+    writer = LineWriter()
     for line in lines:
-        numbers.add(line)
-        starts.append(numbers.count)
-    return Lines(numbers.done(), np.frombuffer(starts, np.int64))
+        writer.add(line)
+    return writer.done()

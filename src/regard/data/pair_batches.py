@@ -10,15 +10,18 @@ batch = pick(rows, tokens.sizes[order[starts[0] : starts[1]]])
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from regard.data.lines import Lines, lined
+from regard.data.lines import Lines, LineWriter
 from regard.data.pairs import Pairs
 from regard.data.vocabulary import Vocabulary
+
+BLOCK = 2**16  # sizes that are Python numbers at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,18 +45,20 @@ class Tokens:
         """Tokens of the longer side, neither start nor end counted."""
         return self.sizes.max(1) - 1
 
-    def only(self, kept: np.ndarray) -> Tokens:
+    def only(self, rows: Int64[np.ndarray, "some"]) -> Tokens:
         """Some of the pairs."""
-        rows = np.flatnonzero(kept) if kept.dtype == bool else kept
         return Tokens(self.source.only(rows), self.target.only(rows))
 
 
-def in_tokens(pairs: Pairs, words: Vocabulary) -> Tokens:
-    """Every sentence cut into tokens."""
-    return Tokens(
-        lined([*words.encode(text), words.end] for text in pairs.source),
-        lined([words.start, *words.encode(text), words.end] for text in pairs.target),
-    )
+def in_tokens(pairs: Pairs, words: Vocabulary, longest: int | None = None) -> Tokens:
+    """The pairs of which neither sentence has more than so many tokens, start and end aside."""
+    source, target = LineWriter(), LineWriter()
+    for one, other in zip(pairs.source, pairs.target, strict=True):
+        ours, theirs = words.encode(one), words.encode(other)
+        if longest is None or max(len(ours), len(theirs)) <= longest:
+            source.add([*ours, words.end])
+            target.add([words.start, *theirs, words.end])
+    return Tokens(source.done(), target.done())
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,8 @@ def cut(sizes: Int64[np.ndarray, "pairs sides"], batch: int) -> Int64[np.ndarray
     A pair that alone is larger is a batch by itself.
     """
     starts, first, m, n = [0], 0, 0, 0
-    for row, (source, target) in enumerate(sizes.tolist()):
+    blocks = (sizes[at : at + BLOCK].tolist() for at in range(0, len(sizes), BLOCK))
+    for row, (source, target) in enumerate(chain.from_iterable(blocks)):
         m, n = max(m, source), max(n, target)
         if row > first and (row + 1 - first) * (m + n) > batch:
             starts.append(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import torch
@@ -21,11 +22,14 @@ from regard.data.pair_batches import (
     padding,
 )
 from regard.data.pairs import Pairs, PairSet, read_pairs
+from regard.data.stored_texts import only, sample
 from regard.data.vocabulary import Vocabulary, fit_vocabulary, from_text
 from regard.errors import UserError
 from regard.tasks.pixels import SHARE, batch_seeds
 from regard.tasks.translate.config import TranslateConfig
 from regard.tasks.translate.exchanged import Typical, typical_tokens
+
+FITTED = 2**24  # letters that the vocabulary is fitted to, at the most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +63,8 @@ class TranslateData:
     facts: Facts
     batch: int  # for what is said of padding
     own: bool = True  # whether its training pairs are those that the model learnt
-    tokens: Tokens | None = None  # of all training pairs, if they have been cut already
+    tokens: Tokens | None = None  # of the pairs that are learnt, if they have been cut already
+    fitted: int = 0  # pairs that the vocabulary was fitted to, if it was
 
     @property
     def name(self) -> str:
@@ -68,17 +73,14 @@ class TranslateData:
     @cached_property
     def train(self) -> Tokens:
         """The pairs that are learnt: those that are not too long."""
-        return self.everything.only(self.everything.longer <= self.facts.longest)
+        if self.tokens is not None:
+            return self.tokens
+        return in_tokens(self.pairs["train"], self.facts.words, self.facts.longest)
 
     @cached_property
     def validation(self) -> Tokens:
         """The pairs whose loss is measured after each epoch."""
-        found = in_tokens(self.pairs["validation"], self.facts.words)
-        return found.only(found.longer <= self.facts.longest)
-
-    @cached_property
-    def everything(self) -> Tokens:
-        return self.tokens or in_tokens(self.pairs["train"], self.facts.words)
+        return in_tokens(self.pairs["validation"], self.facts.words, self.facts.longest)
 
     def words(self) -> str:
         """What is put into what, what there is, and how much of a batch is padding."""
@@ -90,6 +92,8 @@ class TranslateData:
             f"{self.name}: {train:,} pairs to train on, {validation:,} to choose "
             f"by{tested}; {len(self.facts.words):,} kinds of token{skipped}",
         ]
+        if 0 < self.fitted < train:
+            lines.append(f"these are fitted to {self.fitted:,} of them, which is enough")
         tokens = self.train
         if long := train - len(tokens):
             lines.append(
@@ -114,12 +118,13 @@ def read(config: TranslateConfig) -> TranslateData:
         if not len(found[name]):
             raise UserError(f"{found.name} has no pair in {name}; training needs some")
     train = found["train"]
+    rows = sample(train.source, FITTED // 2)
+    some = train if rows is None else Pairs(only(train.source, rows), only(train.target, rows))
     try:
-        texts = (text for side in (train.source, train.target) for text in side)
-        vocabulary = fit_vocabulary(texts, config.vocabulary)
+        vocabulary = fit_vocabulary(chain(some.source, some.target), config.vocabulary)
     except ValueError as trouble:
         raise UserError(f"{found.name}: {trouble}") from None
-    tokens = in_tokens(train, vocabulary)
+    tokens = in_tokens(train, vocabulary, config.longest)
     facts = Facts(
         data=found.name,
         digest=found.digest,
@@ -130,7 +135,7 @@ def read(config: TranslateConfig) -> TranslateData:
         skipped=found.skipped,
         typical=typical_tokens(tokens, vocabulary),
     )
-    data = TranslateData(found, facts, config.batch, tokens=tokens)
+    data = TranslateData(found, facts, config.batch, tokens=tokens, fitted=len(some))
     for name, tokens in (("train", data.train), ("validation", data.validation)):
         if not len(tokens):
             raise UserError(

@@ -23,6 +23,7 @@ Typical = tuple[tuple[int, ...], tuple[int, ...]]  # of source, of target
 RATIO = 4.0  # times as frequent as on the other side
 MOST = 200  # tokens of a side that are kept, the ones that tell most
 FEWEST = 8  # typical tokens in some texts, below which nothing is said
+BLOCK, BLOCKS = 2**16, 64  # tokens in a row, and how often, from which shares are taken
 SHARE = 0.8  # of these that must be typical of the wrong side
 
 
@@ -42,8 +43,17 @@ class Leaning(NamedTuple):
 
 def typical_tokens(tokens: Tokens, words: Vocabulary) -> Typical:
     """The tokens that are much more frequent on one side of these pairs than on the other."""
-    ours, theirs = (shares(side.numbers, words) for side in (tokens.source, tokens.target))
+    sides = (spread(side.numbers) for side in (tokens.source, tokens.target))
+    ours, theirs = (shares(side, words) for side in sides)
     return of_one(ours, theirs), of_one(theirs, ours)
+
+
+def spread(numbers: Int[np.ndarray, "all"]) -> Int[np.ndarray, "some"]:
+    """All of them, or of very many as many as are enough, from everywhere: they lie in a file."""
+    if len(numbers) <= BLOCKS * BLOCK:
+        return numbers
+    starts = np.linspace(0, len(numbers) - BLOCK, BLOCKS).astype(np.int64)
+    return np.concatenate([numbers[start : start + BLOCK] for start in starts])
 
 
 def shares(numbers: Int[np.ndarray, "n"], words: Vocabulary) -> Float[np.ndarray, "count"]:
