@@ -132,11 +132,11 @@ def check_labels(data: str, text: str = "", label: str = "", pair: str = "") -> 
         if part != "train" and (known := found.shared(part)):
             notes.append(f"texts of {part} that are learnt from too: {known:,}")
     what = "pairs of texts" if found["train"].seconds else "texts"
-    told = [f"{found.name}: {counts.total():,} {what}, {len(found.classes)} classes ({named})"]
+    lines = [f"{found.name}: {counts.total():,} {what}, {len(found.classes)} classes ({named})"]
     if found.divided:
         sizes = ", ".join(f"{len(found[part]):,} {part}" for part in in_order(found.parts))
-        told.append(f"as its column split says: {sizes}")
-    return TextReport(found.skipped, tuple(notes), tuple(told))
+        lines.append(f"as its column split says: {sizes}")
+    return TextReport(found.skipped, tuple(notes), tuple(lines))
 
 
 def recurring(found: LabelledSet) -> Iterator[str]:
@@ -198,8 +198,8 @@ def check_pairs(data: str) -> TextReport:
             notes.append(f"pairs of {part} that are learnt from too: {known:,}")
     sizes = ", ".join(f"{len(found[part]):,} {part}" for part in in_order(found.parts))
     one, other = found.languages
-    told = f"{found.name}: {len(marks):,} pairs, {one} and {other} ({sizes})"
-    return TextReport(found.skipped, tuple(notes), (told,))
+    line = f"{found.name}: {len(marks):,} pairs, {one} and {other} ({sizes})"
+    return TextReport(found.skipped, tuple(notes), (line,))
 
 
 def both(parts: Iterable[Pairs]) -> Iterator[tuple[str, str]]:

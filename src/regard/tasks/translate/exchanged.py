@@ -1,7 +1,7 @@
 """Whether texts look like the language that a run reads, or like the one that it writes.
 
     typical = typical_tokens(tokens, words)         # of training: tokens that tell the two apart
-    leaning = lean(typical, sources)                # Leaning(source=0.02, target=0.61, told=412)
+    leaning = lean(typical, sources)                # Leaning(source=0.02, target=0.61, tokens=412)
 
 A token is typical of a side if it is several times as frequent there as on the other. Where both
 sides are written alike, as numbers and words are in `numerals`, none is, and nothing is said.
@@ -32,13 +32,13 @@ class Leaning(NamedTuple):
 
     source: float
     target: float
-    told: int
+    tokens: int
 
     @property
     def wrong(self) -> bool:
         """Whether they look like what is written, and not like what is read."""
         typical = self.source + self.target
-        return self.told >= FEWEST and self.target >= SHARE * typical
+        return self.tokens >= FEWEST and self.target >= SHARE * typical
 
 
 def typical_tokens(tokens: Tokens, words: Vocabulary) -> Typical:
