@@ -22,11 +22,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import plain
+from trained_runs import shared_run
 
 if TYPE_CHECKING:
     from browser import Browser, Page
     from regard.look.document import Document
 
+__all__ = ["shared_run"]  # a fixture
 SOURCE = Path(__file__).parent.parent / "src"
 # Bits depend on how many threads there are, so tests take one, as do the processes they start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
