@@ -55,6 +55,10 @@ class TaskCase:
     bad: tuple[Bad, ...]
     looked: str
     """Words of the page that shows where it looked."""
+    damaged: tuple[Mapping[str, Any], ...] = ()
+    """Values in place of which a file of figures holds others, and is refused."""
+    recipe: str = ""
+    """The text of a recipe, in place of the one that is made for such data."""
     asking: Mapping[str, Any] = field(default_factory=dict)
     """How it must be asked for its answers to repeat."""
     fewer: tuple[tuple[str, Any], ...] = ()
@@ -71,6 +75,14 @@ class TaskCase:
             return self.data
         folder.mkdir(parents=True, exist_ok=True)
         return str(self.data(folder))
+
+    def write_recipe(self, folder: Path) -> str | None:
+        """A file with the recipe, if it is not the one that is made for such data."""
+        if not self.recipe:
+            return None
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "recipe.toml").write_text(self.recipe, encoding="utf-8")
+        return str(folder / "recipe.toml")
 
 
 # Data
@@ -285,6 +297,7 @@ CAPTION = TaskCase(
     same=lambda run, folder: image_in_all_ways(run, folder, lambda data: data.captions.test.images),
     bad=(*NO_ROW, *NO_IMAGE),
     looked="Point at a word",
+    damaged=({"true": 3}, {"scores": {}}),
     fewer=(("regard.tasks.caption.data.scene_set", few_scenes),),
     test=True,
 )
@@ -320,6 +333,7 @@ TRANSLATE = TaskCase(
     decides="likelihood",
     judged="BLEU",
     says=("pairs to train on", "padding is"),
+    damaged=({"scores": 3},),
     same=text_ways("one red two"),
     bad=(
         *(*NO_ROW, NO_TEST, *NO_TEXT),
@@ -350,6 +364,8 @@ SENTIMENT = TaskCase(
         Bad("empty", file_of("d.csv", b""), ("d.csv", "is empty")),
     ),
     looked="Which words carried it",
+    damaged=({"accuracy": 3}, {"tf-idf": 3}, {"assessment": {}}),
+    recipe='[recipe]\ntask = "sentiment"\n',
     fewer=(("regard.tasks.sentiment.views.FAITHFUL", 4),),
 )
 PRETRAIN = TaskCase(

@@ -15,7 +15,6 @@ import torch
 from PIL import Image
 
 import regard as rg
-from regard.cli import main
 from regard.config import change
 from regard.data.augment_config import AugmentConfig
 from regard.data.captions import CaptionSet, CaptionSplit
@@ -29,7 +28,6 @@ from regard.evaluate.cider import cider
 from regard.evaluate.ptb import words as ptb_words
 from regard.model.config import CaptionerConfig, ViTConfig
 from regard.model.efficientnet import PACKAGE, load_pretrained, normalise
-from regard.runs import RunFolder
 from regard.tasks.caption import data as reading
 from regard.tasks.caption import features, judging, views
 from regard.tasks.caption.answers import seen_of
@@ -41,7 +39,6 @@ from regard.tasks.caption.task import CAPTION, build, settle
 from regard.tasks.caption.writing import Written, rules_of, words_shown, write
 from regard.tasks.inputs import Rows
 from regard.tasks.run import flattened
-from regard.tasks.session import Session
 from regard.tasks.task import Trained
 
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -65,10 +62,9 @@ def _few_scenes_are_held_out() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, _few_scenes_are_held_out):
-    """One small run from Python, which all tests below only read."""
-    root = tmp_path_factory.mktemp("runs")
-    return rg.train("caption", data="scenes", epochs=2, root=root, quiet=True, device="cpu", **TINY)
+def run(shared_run, _few_scenes_are_held_out):
+    """One small run, which all tests below only read."""
+    return shared_run("caption")
 
 
 def configured(**changes) -> CaptionConfig:
@@ -337,18 +333,6 @@ def test_a_folder_of_ones_own_that_is_called_scenes_is_not_drawn(photos, monkeyp
     assert read(configured(data="scenes")).drawn
 
 
-def test_a_judgement_comes_back_as_it_was_written(run):
-    judged = run.evaluate("validation")
-    values = json.loads(json.dumps(judged.to_values()))
-    assert next(iter(values)) == "true" and len(values["captions"]) == HELD
-    again = Judgement.from_values(values)
-    assert again.to_values() == judged.to_values()
-    assert run.evaluated("validation").to_values() == judged.to_values()
-    for strange in ({}, {**values, "true": 3}, {**values, "scores": {}}):
-        with pytest.raises(ValueError, match="these are not the values of"):
-            Judgement.from_values(strange)
-
-
 def test_a_model_that_knows_nothing_is_judged_and_names_nothing(run):
     judged = run.evaluate("test")
     said = tuple(answer.caption for answer in run.predict(split="test", indices=range(HELD)))
@@ -482,69 +466,16 @@ def test_bytes_that_are_no_text_are_shown_too():
 # Asking
 
 
-def test_a_file_an_array_and_a_row_of_the_same_image_get_the_same_caption(run, tmp_path):
-    pixels = run.data.captions.test.images[3].transpose(1, 2, 0)
-    folder = tmp_path / "pictures"
-    folder.mkdir()
-    Image.fromarray(pixels).save(folder / "three.png")
-    asked = (
-        Rows("test", (3,)),
-        folder / "three.png",
-        folder,
-        Image.fromarray(pixels),
-        pixels / 255.0,
-    )
-    answers = run.predict(*asked)
-    assert len({answer.caption for answer in answers}) == 1
-    assert len({round(answer.score, 4) for answer in answers}) == 1
-    assert answers[0].truth == run.data.captions.test.captions[3][0]
-    assert [answer.truth for answer in answers[1:]] == [None] * 4
-    assert answers[0].name == "scenes test:3"
+def test_a_row_of_its_own_data_has_its_caption_beside_it(run):
+    own, given = run.predict(Rows("test", (3,)), run.data.captions.test.images[3])
+    assert own.truth == run.data.captions.test.captions[3][0] and given.truth is None
+    assert own.caption in str(own) and own.truth in str(own)
+    values = own.to_values()
+    assert values["answer"] == own.caption and values["truth"] == own.truth
     with pytest.raises(
         UserError, match=rf"index {HELD} of test is not there: test of scenes has the rows 0 to 23"
     ):
         run.predict(split="test", indices=[HELD])
-
-
-def test_predict_on_the_command_line(run, capsys):
-    assert (
-        main(
-            [
-                "predict",
-                str(run.folder.path),
-                "--split",
-                "test",
-                "--index",
-                "0",
-                "1",
-                "--device",
-                "cpu",
-            ]
-        )
-        == 0
-    )
-    lines = capsys.readouterr().out.splitlines()
-    first = run.predict(split="test", indices=0)[0]
-    assert len(lines) == 2 and lines[0] == str(first)
-    assert first.caption in lines[0] and first.truth in lines[0]
-    assert (
-        main(
-            [
-                "predict",
-                str(run.folder.path),
-                "--split",
-                "test",
-                "--index",
-                "0",
-                "--json",
-                "--device",
-                "cpu",
-            ]
-        )
-        == 0
-    )
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["answer"] == first.caption and answer["truth"] == first.truth
 
 
 def test_pictures_are_asked_about_in_groups_that_change_nothing(run):
@@ -555,33 +486,6 @@ def test_pictures_are_asked_about_in_groups_that_change_nothing(run):
 
 
 # Looking
-
-
-def test_look_writes_a_page_and_a_picture(run, tmp_path):
-    for name in ("look.html", "look.png", "look.svg"):
-        path = tmp_path / name
-        command = [
-            "look",
-            str(run.folder.path),
-            "--split",
-            "test",
-            "--index",
-            "3",
-            "--out",
-            str(path),
-            "--device",
-            "cpu",
-        ]
-        assert main(command) == 0
-        assert path.stat().st_size > 5_000
-    page = (tmp_path / "look.html").read_text(encoding="utf-8")
-    assert "scenes test:3" in page and "Point at a word" in page
-    both = run.look(split="test", indices=[3, 4])
-    assert both.write(tmp_path / "both.html").stat().st_size > 5_000
-    with pytest.raises(UserError, match="holds one image, and 2 were given"):
-        both.write(tmp_path / "both.png")
-    with pytest.raises(UserError, match="there is no image to look at"):
-        run.look()
 
 
 def test_the_maps_shown_are_those_of_the_pass(run):
@@ -648,73 +552,6 @@ def test_the_boxes_of_things_stand_at_the_words_that_name_them(kind):
 
 
 # A run
-
-
-def test_a_run_folder_explains_itself(run):
-    names = {path.name for path in run.folder.path.iterdir()}
-    assert names >= {
-        *("config.toml", "data.json", "metrics.jsonl", "model.safetensors", "state", "log.txt"),
-        *("curves.png", "curves.svg", "report.html", "evaluation-validation.json"),
-    }
-    assert run.folder.path.name.startswith("caption-scenes-")
-    log = (run.folder.path / "log.txt").read_text(encoding="utf-8")
-    assert "64 images to train on with 320 captions (" in log and "epoch 2 of 2" in log
-    again = rg.load(run.folder.path, device="cpu")
-    assert again.config == run.config and again.facts == run.facts
-    assert again.facts.words == run.data.facts.words and again.config.model.words == len(
-        run.facts.words
-    )
-    for name, weight in run.model.state_dict().items():
-        assert torch.equal(weight, again.model.state_dict()[name]), name
-    assert "2 epochs, best validation.true" in repr(again)
-
-
-def test_two_runs_are_compared_by_their_deciding_figure(run, tmp_path, capsys):
-    other = tmp_path / "other"
-    shutil.copytree(run.folder.path, other)
-    out = tmp_path / "compare.png"
-    command = ["compare", str(run.folder.path), str(other), "--out", str(out), "--device", "cpu"]
-    assert main(command) == 0
-    said = capsys.readouterr().out
-    last = run.metrics[-1]
-    assert f"{last['train.true'] - last['validation.true']:.1%}" in said and "other" in said
-    assert Image.open(out).width == 1600
-
-
-def test_a_run_that_was_stopped_ends_with_the_same_bits(tmp_path):
-    config = configured(
-        **{"model.dropout": 0.1, "train.epochs": 2, "train.save_seconds": 0.0},
-        augment={"flip": True, "crop": 2},
-    )
-
-    def stopping(config, facts):
-        ask, calls = objective(config, facts), []
-
-        def of(model, batch):
-            # The estimate trains copies as it likes; the run itself has its folder by then.
-            calls.append((tmp_path / "stopped").exists())
-            if sum(calls) == 6:  # in the middle of epoch 2
-                raise KeyboardInterrupt
-            return ask(model, batch)
-
-        return of
-
-    def go(task, out, resume=False):
-        session = Session(task, config, quiet=True)
-        return session.go(out=tmp_path / out, resume=resume, device="cpu")
-
-    with pytest.raises(KeyboardInterrupt):
-        go(replace(CAPTION, objective=stopping), "stopped")
-    assert RunFolder(tmp_path / "stopped").latest_state()[0] == 5
-    ours, whole = go(CAPTION, "stopped", resume=True), go(CAPTION, "whole")
-    keys = ("epoch", "loss", "validation.true", "validation.loss", "train.loss")
-    for mine, theirs in zip(ours.metrics(), whole.metrics(), strict=True):
-        assert [mine[key] for key in keys] == [theirs[key] for key in keys]
-    states = [folder.read_state()[1] for folder in (ours, whole)]
-    weights = [folder.read_tensors("model.safetensors") for folder in (ours, whole)]
-    for mine, theirs in (states, weights):
-        assert mine.keys() == theirs.keys()
-        assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
 def test_the_model_follows_the_data_and_a_contradiction_is_named(run):

@@ -14,7 +14,6 @@ import regard as rg
 from regard.cli import main
 from regard.data.augment import Augment
 from regard.data.augment_config import AugmentConfig
-from regard.data.catalogue import read_images
 from regard.data.images import ArrayImages, FileImages, Split
 from regard.errors import UserError
 from regard.tasks.classify.config import ClassifyConfig
@@ -43,12 +42,9 @@ FLAGS = [
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """One small run from Python, which all tests below only read."""
-    root = tmp_path_factory.mktemp("runs")
-    return rg.train(
-        "classify", data="digits", epochs=2, root=root, quiet=True, device="cpu", **TINY
-    )
+def run(shared_run):
+    """One small run, which all tests below only read."""
+    return shared_run("classify")
 
 
 @pytest.fixture
@@ -67,50 +63,6 @@ def photos(tmp_path):
 
 
 # What a run is
-
-
-def test_a_run_folder_explains_itself(run):
-    names = {path.name for path in run.folder.path.iterdir()}
-    assert names >= {
-        *("config.toml", "data.json", "metrics.jsonl", "model.safetensors", "state", "log.txt"),
-        *("curves.png", "curves.svg", "report.html", "evaluation-validation.json"),
-    }
-    facts = json.loads((run.folder.path / "data.json").read_text(encoding="utf-8"))
-    assert facts["digest"] == read_images("digits").digest
-    assert facts["images"] == [1259, 179, 359]
-    log = (run.folder.path / "log.txt").read_text(encoding="utf-8")
-    assert "1,259 images" in log and "epoch 2 of 2" in log and "waited" in log
-    assert not [name for name in names if "draft" in name]
-
-
-def test_the_lines_of_metrics_have_both_splits(run):
-    assert [line["epoch"] for line in run.metrics] == [1, 2]
-    for line in run.metrics:
-        assert list(line)[-4:] == [
-            *("validation.accuracy", "validation.loss", "train.accuracy", "train.loss")
-        ]
-
-
-def test_a_loaded_run_is_the_one_that_was_trained(run):
-    again = rg.load(run.folder.path, device="cpu")
-    assert again.config == run.config and again.facts == run.facts
-    for (name, ours), theirs in zip(
-        run.model.state_dict().items(), again.model.state_dict().values(), strict=True
-    ):
-        assert torch.equal(ours, theirs), name
-    assert "2 epochs" in repr(again)
-    assert '<img alt="curves" src="data:image/svg+xml;base64,' in again._repr_html_()
-
-
-def test_the_best_epoch_is_the_one_that_is_kept(run):
-    best = max(line["validation.accuracy"] for line in run.metrics)
-    assert run.evaluate("validation").accuracy.value == pytest.approx(best)
-
-
-def test_figures_come_back_as_they_were_written(run):
-    judged = run.evaluate("validation")
-    assert run.evaluated("validation").to_values() == judged.to_values()
-    assert run.evaluated("train") is None
 
 
 def test_the_attention_can_be_the_users_own(run):
@@ -156,78 +108,15 @@ def test_several_processes_are_not_one_run(tmp_path, monkeypatch):
 # Asking
 
 
-def test_a_file_an_array_and_a_row_of_the_same_image_get_the_same_answer(run, tmp_path):
-    pixels = run.data.images.test.images[5]
-    Image.fromarray(pixels[0]).save(tmp_path / "five.png")
-    floats = pixels.astype(np.float32) / 255
-    asked = (
-        *(Rows("test", (5,)), tmp_path / "five.png", tmp_path, Image.fromarray(pixels[0])),
-        *(pixels, pixels[0], floats, torch.from_numpy(floats)),
-    )
-    answers = run.predict(*asked)
-    assert len(answers) == len(asked)
-    assert len({answer.shares for answer in answers}) == 1
-    assert answers[0].truth == run.facts.classes[run.data.images.test.labels[5]]
-    assert answers[1].truth is None
-    assert sum(answers[0].shares) == pytest.approx(1, abs=1e-5)
-    assert list(answers[0].shares) == sorted(answers[0].shares, reverse=True)
-
-
-@pytest.mark.parametrize(
-    ("image", "said"),
-    [
-        (np.zeros((2, 2, 4, 5), np.uint8), "shape"),
-        (np.zeros((1, 1, 1, 5, 5), np.uint8), "shape"),
-        (np.zeros((5, 5), np.int32), "int32"),
-        (np.full((5, 5), 2.0), "0 … 1"),
-        (np.full((5, 5), np.nan), "0 … 1"),
-    ],
-)
-def test_what_is_no_image_is_refused(run, image, said):
-    with pytest.raises(UserError, match=rf"inputs\[0\].*{said}"):
-        run.predict(image)
-
-
-def test_predict_on_the_command_line(run, capsys):
-    assert (
-        main(
-            [
-                "predict",
-                str(run.folder.path),
-                "--split",
-                "test",
-                "--index",
-                "0",
-                "1",
-                "--device",
-                "cpu",
-            ]
-        )
-        == 0
-    )
-    assert len(capsys.readouterr().out.splitlines()) == 2
-    assert (
-        main(
-            [
-                "predict",
-                str(run.folder.path),
-                "--split",
-                "test",
-                "--index",
-                "0",
-                "--json",
-                "--device",
-                "cpu",
-            ]
-        )
-        == 0
-    )
-    answer = json.loads(capsys.readouterr().out)
-    assert (
-        answer["input"] == "digits test:0"
-        and answer["truth"] == run.predict(split="test", indices=0)[0].truth
-    )
-    assert answer["answer"] == max(answer["probabilities"], key=answer["probabilities"].get)
+def test_classes_come_by_their_shares_and_a_row_has_its_truth(run):
+    own, given = run.predict(Rows("test", (5,)), run.data.images.test.images[5])
+    assert own.shares == given.shares and given.truth is None
+    assert own.truth == run.facts.classes[run.data.images.test.labels[5]]
+    assert sum(own.shares) == pytest.approx(1, abs=1e-5)
+    assert list(own.shares) == sorted(own.shares, reverse=True)
+    values = own.to_values()
+    assert values["input"] == "digits test:5" and values["truth"] == own.truth
+    assert values["answer"] == max(values["probabilities"], key=values["probabilities"].get)
 
 
 # Measuring
@@ -266,28 +155,6 @@ def test_the_sample_of_training_images_is_spread_and_as_large_as_validation(run)
 # Looking
 
 
-def test_look_writes_a_page_and_a_picture(run, tmp_path, capsys):
-    for name in ("look.html", "look.png", "look.svg"):
-        path = tmp_path / name
-        command = [
-            "look",
-            str(run.folder.path),
-            "--split",
-            "test",
-            "--index",
-            "3",
-            "--out",
-            str(path),
-            "--device",
-            "cpu",
-        ]
-        assert main(command) == 0
-        assert path.stat().st_size > 5_000
-    page = (tmp_path / "look.html").read_text(encoding="utf-8")
-    assert "digits test:3" in page and "Insertion" in page
-    assert '<iframe srcdoc="' in run.look(split="test", indices=3)._repr_html_()
-
-
 def test_the_maps_shown_are_those_of_the_pass(run):
     from regard.tasks.classify.views import maps_of, prepared
 
@@ -300,15 +167,6 @@ def test_the_maps_shown_are_those_of_the_pass(run):
 
 
 # Comparing
-
-
-def test_compare_draws_and_states_the_gap(run, tmp_path, capsys):
-    out = tmp_path / "compare.png"
-    assert main(["compare", str(run.folder.path), "--out", str(out), "--device", "cpu"]) == 0
-    said = capsys.readouterr().out
-    last = run.metrics[-1]
-    assert f"{last['train.accuracy'] - last['validation.accuracy']:.1%}" in said
-    assert Image.open(out).width == 1600
 
 
 # Data on their way
@@ -462,43 +320,21 @@ def test_reading_takes_the_size_of_the_model():
     assert data.images.train.images.pixels.shape[1:] == (1, 12, 12)
 
 
-def test_training_repeats_to_the_last_bit(tmp_path):
-    runs = [
-        rg.train(
-            "classify", data="digits", epochs=1, root=tmp_path, quiet=True, report=False, **TINY
-        )
-        for _ in range(2)
-    ]
-    assert runs[0].folder.path != runs[1].folder.path
-    ours, theirs = (run.model.state_dict() for run in runs)
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    other = rg.train(
-        *("classify",),
-        **{"data": "digits", "epochs": 1, "root": tmp_path, "quiet": True, "report": False},
-        **TINY,
-        train={"seed": 1, "deterministic": True},
-    )
+def test_another_seed_is_another_run_in_a_folder_of_its_own(tmp_path):
+    """That the same seed is the same run, tests/test_task_contract.py holds for every task."""
+    options = {"data": "digits", "epochs": 1, "root": tmp_path, "quiet": True, "report": False}
+    how = ({"seed": 0}, {"seed": 1, "deterministic": True})
+    one, other = (rg.train("classify", **options, **TINY, train=train) for train in how)
     assert not torch.are_deterministic_algorithms_enabled()
-    assert not torch.equal(other.model.state_dict()["head.weight"], ours["head.weight"])
+    assert one.folder.path != other.folder.path
+    ours, theirs = one.model.state_dict(), other.model.state_dict()
+    assert not torch.equal(ours["head.weight"], theirs["head.weight"])
 
 
-def test_python_and_the_command_line_train_the_same_model(tmp_path, run):
-    out = tmp_path / "run"
-    command = ["train", "classify", "--data", "digits", "--epochs", "2", "--out", str(out)]
-    assert main([*command, *FLAGS, "--device", "cpu", "--quiet", "--no-report"]) == 0
-    typed = rg.load(out, device="cpu")
-    assert typed.config == run.config
-    for name, weight in run.model.state_dict().items():
-        assert torch.equal(weight, typed.model.state_dict()[name]), name
-
-
-def test_a_run_can_be_carried_further(tmp_path):
-    first = rg.train(
-        "classify", data="digits", epochs=1, root=tmp_path, quiet=True, report=False, **TINY
-    )
-    path = first.folder.path
-    further = rg.train("classify", out=path, resume=True, epochs=2, quiet=True, report=False)
-    assert [line["epoch"] for line in further.metrics] == [1, 2]
+def test_a_run_can_be_carried_further(shared_run):
+    path = shared_run("classify").folder.path
+    further = rg.train("classify", out=path, resume=True, epochs=3, quiet=True, report=False)
+    assert [line["epoch"] for line in further.metrics] == [1, 2, 3]
     with pytest.raises(UserError, match=r"begun with model\.width = 16, not 32"):
         rg.train("classify", out=path, resume=True, model={"width": 32}, quiet=True)
 
@@ -569,15 +405,15 @@ def test_an_array_with_alpha_is_seen_on_white_and_one_without_pixels_is_refused(
         run.predict(np.zeros((0, 0), np.uint8))
 
 
-def test_results_without_a_state_are_not_overwritten(tmp_path):
+def test_results_without_a_state_are_not_overwritten(shared_run):
     options = {"quiet": True, "report": False}
-    mine = rg.train("classify", data="digits", epochs=1, root=tmp_path, **options, **TINY)
+    mine = shared_run("classify")
     weights = (mine.folder.path / "model.safetensors").read_bytes()
     shutil.rmtree(mine.folder.path / "state")
     with pytest.raises(UserError, match="has results but no state to go on from"):
-        rg.train("classify", out=mine.folder.path, resume=True, epochs=2, **options)
+        rg.train("classify", out=mine.folder.path, resume=True, epochs=3, **options)
     assert (mine.folder.path / "model.safetensors").read_bytes() == weights
-    assert len(mine.metrics) == 1
+    assert len(mine.metrics) == 2
 
 
 def test_one_bad_file_in_a_folder_leaves_the_others_their_answers(run, tmp_path, capsys):

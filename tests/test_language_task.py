@@ -4,7 +4,6 @@ import json
 import math
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 import torch
 
 import regard as rg
-from checks import goes_on_bit_for_bit
 from regard.attention import KVCache
 from regard.cli import main
 from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
@@ -22,9 +20,9 @@ from regard.tasks.language.config import LanguageConfig, SpeakingConfig
 from regard.tasks.language.data import WindowBatches, read
 from regard.tasks.language.task import LANGUAGE
 from regard.tasks.session import figure_words
+from task_cases import lines_of_text
 
 CPU = torch.device("cpu")
-LINES = ["the cat sat on the mat.", "a dog ran in the park!", "où est le café?"]
 MODEL = {"width": 32, "layers": 2, "heads": 2, "length": 32}
 TINY = {"batch": 8, "vocabulary": {"kind": "characters", "floor": 1}, "model": MODEL}
 
@@ -37,11 +35,13 @@ def _a_cache_of_its_own(tmp_path, monkeypatch):
 @pytest.fixture
 def text(tmp_path) -> Path:
     """A text whose lines come in an order that only chance knows."""
-    draw = np.random.default_rng(0)
-    path = tmp_path / "lines.txt"
-    lines = (LINES[i] for i in draw.integers(len(LINES), size=400))
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    return lines_of_text(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def run(shared_run) -> rg.tasks.Run:
+    """One that has learnt such a text, which tests only ask."""
+    return shared_run("language")
 
 
 def trained(text: Path, tmp_path: Path, **changes) -> rg.tasks.Run:
@@ -87,14 +87,11 @@ def settled() -> dict:
     }
 
 
-def test_a_text_is_learnt_foretold_and_gone_on_with(text, tmp_path):
-    run = trained(text, tmp_path, epochs=6)
+def test_a_text_is_learnt_foretold_and_gone_on_with(run, text):
     judged = run.evaluate("validation")
     assert judged.figures.loss.value < 1.0 < math.log(len(run.facts.words))
     values = judged.to_values()
-    assert next(iter(values)) == "likelihood"
     assert values["likelihood"]["value"] == pytest.approx(math.exp(-values["loss"]["value"]))
-    assert LANGUAGE.revive(json.loads(json.dumps(values))) == judged
     of_before = {name: value for name, value in values.items() if name != "word_perplexity"}
     of_before["word_perplexity"] = of_before.pop("word_perplexity_with_eos")  # as it was called
     then = LANGUAGE.revive(of_before).figures
@@ -108,11 +105,6 @@ def test_a_text_is_learnt_foretold_and_gone_on_with(text, tmp_path):
     assert [each.prompt for each in from_file] == text.read_text(encoding="utf-8").splitlines()
     (window,) = run.predict(split="validation", indices=0)
     assert window.prompt in text.read_text(encoding="utf-8")
-    with pytest.raises(UserError, match=r"validation of lines\.txt has the windows 0 to"):
-        run.predict(split="validation", indices=999)
-    with pytest.raises(UserError, match="no text in test: take train or validation"):
-        run.evaluate("test")
-    assert run.held_out == "validation" and run.evaluate() == judged
     assert run.predict("a dog", "the cat", seed=3)[1] == answer  # whatever else is asked
     assert run.predict("che cat", seed=3)[0].score != answer.score
 
@@ -124,15 +116,12 @@ def test_a_report_is_made_of_a_text_with_one_window_to_choose_by(tmp_path):
     assert (run.folder.path / "report.html").exists()
 
 
-def test_words_are_apart_and_letters_whole_where_the_prompt_ends(text, tmp_path):
-    words = trained(text, tmp_path, epochs=2, vocabulary={"kind": "words", "floor": 1})
-    assert str(words.predict("the cat")[0]).startswith("the cat ")
-    raw = trained(text, tmp_path, epochs=1, vocabulary={"kind": "raw"})
-    assert "\ufffd" not in raw.predict("où")[0].prompt
+def test_words_are_apart_and_letters_whole_where_the_prompt_ends(of_kind):
+    assert str(of_kind("words").predict("the cat")[0]).startswith("the cat ")
+    assert "\ufffd" not in of_kind("raw").predict("où")[0].prompt
 
 
-def test_bits_per_byte_count_bytes_and_not_characters(text, tmp_path):
-    run = trained(text, tmp_path, epochs=1)
+def test_bits_per_byte_count_bytes_and_not_characters(run):
     judged = run.evaluate("validation")
     size = run.data.corpus.validation.size
     bits = judged.figures.loss.value * judged.figures.tokens / math.log(2) / size
@@ -140,8 +129,7 @@ def test_bits_per_byte_count_bytes_and_not_characters(text, tmp_path):
     assert size > judged.figures.tokens  # é and ù are two bytes each
 
 
-def test_other_texts_are_cut_as_the_run_cuts_its_own(text, tmp_path):
-    run = trained(text, tmp_path, epochs=1)
+def test_other_texts_are_cut_as_the_run_cuts_its_own(run, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("the cat ran in the park. Ω\n" * 20, encoding="utf-8")
     judged = run.evaluate(data=other)
@@ -149,35 +137,33 @@ def test_other_texts_are_cut_as_the_run_cuts_its_own(text, tmp_path):
     assert run.evaluate("validation", data=other).figures.tokens < 60
 
 
-@pytest.mark.parametrize("kind", ["raw", "bytes", "words"])
-def test_any_vocabulary_will_do(text, tmp_path, kind):
-    vocabulary = {"kind": kind, "floor": 1, "size": 300}
-    run = trained(text, tmp_path, epochs=1, vocabulary=vocabulary)
+OTHERS = ("raw", "bytes", "words")
+
+
+@pytest.fixture(scope="module")
+def of_kind(run, tmp_path_factory):
+    """A run of each kind of vocabulary, trained for one epoch when it is first asked for."""
+    runs = {"characters": run}
+
+    def run_of(kind: str) -> rg.tasks.Run:
+        if kind not in runs:
+            folder, vocabulary = tmp_path_factory.mktemp(kind), {"kind": kind, "floor": 1}
+            vocabulary["size"] = 300
+            runs[kind] = trained(lines_of_text(folder), folder, epochs=1, vocabulary=vocabulary)
+        return runs[kind]
+
+    return run_of
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_any_vocabulary_will_do(of_kind, kind):
+    run = of_kind(kind)
     assert run.evaluate("validation").figures.loss.value < math.log(len(run.facts.words)) + 1
     assert run.predict("the cat")[0].text
 
 
-def test_a_run_goes_on_bit_for_bit_where_it_was_stopped(text, tmp_path):
-    goes_on_bit_for_bit(partial(trained, text, tmp_path), tmp_path)
-
-
-def test_the_commands_train_measure_ask_and_look(text, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    flags = ["--model.width", "32", "--model.layers", "1", "--model.heads", "2"]
-    flags += ["--model.length", "32", "--batch", "8", "--epochs", "1", "--device", "cpu"]
-    assert main(["train", "language", "--data", str(text), "--out", "run", *flags]) == 0
-    said = capsys.readouterr().out
-    assert "tokens to train on" in said and "\n1 epoch of " in said
-    assert (tmp_path / "run" / "report.html").stat().st_size > 20_000
-    assert main(["evaluate", "run", "--split", "validation"]) == 0
-    assert "bits per byte" in capsys.readouterr().out
-    assert main(["predict", "run", "the cat", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["prompt"] == "the cat"
-    assert main(["look", "run", "the cat sat", "--out", "look.html"]) == 0
-    assert main(["look", "run", "the cat sat", "--out", "look.png"]) == 0
-    assert (tmp_path / "look.png").stat().st_size > 5_000
-    assert "where it looked" in (tmp_path / "look.html").read_text(encoding="utf-8").lower()
-    assert main(["look", "run", "the cat sat. " * 20, "--out", "long.html"]) == 0
+def test_a_look_at_a_long_text_says_how_much_of_it_is_shown(run, tmp_path):
+    run.look("the cat sat. " * 20).write(tmp_path / "long.html")
     assert "The first 32 of " in (tmp_path / "long.html").read_text(encoding="utf-8")
 
 
@@ -212,8 +198,7 @@ def test_contradicting_fields_are_named(fields, words):
         SpeakingConfig(**fields)
 
 
-def test_a_run_is_asked_otherwise_than_it_was_told(text, tmp_path):
-    run = trained(text, tmp_path)
+def test_a_run_is_asked_otherwise_than_it_was_told(run):
     (whole,) = run.predict("the cat", seed=1)
     (short,) = run.predict("the cat", speaking={"tokens": 5, "seed": 1})
     assert whole.text.startswith(short.text) and len(short.text) == 5
@@ -230,11 +215,10 @@ def test_a_run_is_asked_otherwise_than_it_was_told(text, tmp_path):
         run.predict("the cat", speaking={"tokens": 0})
 
 
-@pytest.mark.parametrize("kind", ["characters", "raw", "bytes", "words"])
 @pytest.mark.parametrize("stop", [(), ("t",), ("ca", "e ", "où est")], ids=str)
-def test_what_is_shown_on_the_way_is_what_is_said_in_the_end(text, tmp_path, kind, stop):
-    vocabulary = {"kind": kind, "floor": 1, "size": 300}
-    run = trained(text, tmp_path, epochs=1, vocabulary=vocabulary)
+@pytest.mark.parametrize("kind", ["characters", *OTHERS])
+def test_what_is_shown_on_the_way_is_what_is_said_in_the_end(of_kind, kind, stop):
+    run = of_kind(kind)
     for speaking in ({"stop": stop, "seed": 0}, {"stop": stop, "temperature": 3.0, "seed": 1}):
         pieces: list[str] = []
         answers = run.predict("où", "the cat", show=pieces.append, speaking=speaking)
@@ -300,8 +284,7 @@ def test_of_several_stop_strings_the_first_in_the_text_counts():
     assert unescaped(r"\n\t\\n\x") == "\n\t\\n\\x"
 
 
-def test_the_same_seed_gives_the_same_text_and_every_sample_is_its_own(text, tmp_path):
-    run = trained(text, tmp_path, epochs=1)
+def test_the_same_seed_gives_the_same_text_and_every_sample_is_its_own(run):
     state = torch.get_rng_state()
     found = run.predict(["the cat", "a dog"], seed=7, num_samples=3)
     assert [(each.prompt, each.sample, each.seed) for each in found] == [
@@ -345,10 +328,9 @@ def test_a_figure_is_a_share_or_on_a_scale_of_its_own():
 
 
 @pytest.fixture
-def typed(text, tmp_path, capsys, monkeypatch):
+def typed(run, capsys, monkeypatch):
     """What a command about a run, in the folder `run`, prints; and its code."""
-    trained(text, tmp_path, epochs=1, out=tmp_path / "run")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(run.folder.path.parent)
     capsys.readouterr()
 
     def call(*words: str) -> tuple[int, str, str]:
@@ -433,15 +415,13 @@ def test_the_command_proves_and_its_code_says_whether(typed, monkeypatch):
     assert code == 1 and "The cache is WRONG" in out
 
 
-def test_a_prompt_of_which_nothing_is_known_is_refused(text, tmp_path):
-    run = trained(text, tmp_path, epochs=1)
+def test_a_prompt_of_which_nothing_is_known_is_refused(run):
     with pytest.raises(UserError, match="has 2 tokens, of which none is in the vocabulary of"):
         run.predict("犬猫")
     assert run.predict("犬 cat")[0].text  # some of it will do
 
 
-def test_a_prompt_is_the_prompt_whatever_it_names(text, tmp_path):
-    run = trained(text, tmp_path, epochs=1)
+def test_a_prompt_is_the_prompt_whatever_it_names(run, text, tmp_path):
     for prompt in ("missing.txt", str(text), "- a", "validation:0"):
         assert run.predict(prompt)[0].prompt == prompt
     with pytest.raises(UserError, match=r"missing\.txt cannot be read: No such file"):

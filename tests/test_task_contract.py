@@ -88,7 +88,8 @@ def flags(changes: dict[str, object]) -> list[str]:
 def test_a_run_killed_in_between_ends_as_one_that_a_command_trained_through(case, tmp_path):
     """Python, killed in the second epoch and gone on with, and a command: the same bits."""
     task, data = find(case.task).load(), case.write_data(tmp_path / "data")
-    chosen = choose_recipe(case.task, None, data)
+    recipe = case.write_recipe(tmp_path)
+    chosen = choose_recipe(case.task, recipe, data)
     ending = {"train.epochs": 2, "train.save_seconds": 0.0, "train.threads": 1}
     changes = {**case.tiny, **case.steps, **ending}
     config = change(chosen.config(task.config), {**changes, "data": data})
@@ -190,7 +191,8 @@ def test_figures_come_back_as_they_were_written(case, run, capsys):
     assert run.evaluate("validation").to_values() == judged.to_values(), "the same at every call"
     assert typed(run, "evaluate", "--split", "validation", "--json") == 0
     assert json.loads(capsys.readouterr().out) == values
-    for strange in ({}, {**values, case.judged: "much"}):
+    damaged = ({**values, **each} for each in case.damaged)
+    for strange in ({}, {case.judged: 3}, *damaged):
         with pytest.raises(ValueError, match="not the values of a"):
             run.task.revive(strange)
 

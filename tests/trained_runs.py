@@ -79,6 +79,7 @@ def train(place: Path, task: str) -> None:
         train_run(
             task,
             data=case.write_data(place / "data"),
+            recipe=case.write_recipe(place / "data"),
             out=place / "run",
             quiet=True,
             device="cpu",
