@@ -364,7 +364,7 @@ SENTIMENT = TaskCase(
         Bad("empty", file_of("d.csv", b""), ("d.csv", "is empty")),
     ),
     looked="Which words carried it",
-    damaged=({"accuracy": 3}, {"tf-idf": 3}, {"assessment": {}}),
+    damaged=({"tf-idf": 3}, {"assessment": {}}),
     recipe='[recipe]\ntask = "sentiment"\n',
     fewer=(("regard.tasks.sentiment.views.FAITHFUL", 4),),
 )
@@ -378,7 +378,7 @@ PRETRAIN = TaskCase(
     },
     learnt={"train.epochs": 4, **PLAIN_RATE, "train.optimiser.rate": 1e-2}
     | {"train.schedule.warmup": 0.05},
-    steps={"batch": 4_000, "model.dropout": 0.1, "masking.whole_words": True, "pairs": 12},
+    steps={"batch": 8_000, "model.dropout": 0.1, "masking.whole_words": True, "pairs": 12},
     decides="accuracy",
     judged="accuracy",
     says=("sentences of", "inverted: 24 pairs to train on"),
