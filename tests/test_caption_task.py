@@ -593,9 +593,7 @@ def photos(tmp_path) -> Path:
     return folder
 
 
-def test_other_data_are_captioned_whole_in_the_runs_own_words(photos, tmp_path):
-    options = {"root": tmp_path / "runs", "quiet": True, "device": "cpu", "report": False}
-    run = rg.train("caption", data="scenes", epochs=1, **options, **TINY)
+def test_other_data_are_captioned_whole_in_the_runs_own_words(photos, run):
     judged = run.evaluate(data=photos)
     assert len(judged.captions) == 18 and judged.truth is None
     assert judged.scores.copied is None  # their training captions are not what this model learnt

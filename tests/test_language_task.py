@@ -87,7 +87,7 @@ def settled() -> dict:
     }
 
 
-def test_a_text_is_learnt_foretold_and_gone_on_with(run, text):
+def test_a_text_is_learnt_foretold_and_gone_on_with(run, text, tmp_path):
     judged = run.evaluate("validation")
     assert judged.figures.loss.value < 1.0 < math.log(len(run.facts.words))
     values = judged.to_values()
@@ -101,8 +101,9 @@ def test_a_text_is_learnt_foretold_and_gone_on_with(run, text):
     assert answer.prompt == "the cat" and len(answer.text) == 25  # to the end of the window
     assert str(answer).startswith("the cat") and answer.to_values()["seed"] == 3
     assert run.predict("the cat", seed=3) == [answer]
-    from_file = run.predict(text)
-    assert [each.prompt for each in from_file] == text.read_text(encoding="utf-8").splitlines()
+    few = tmp_path / "few.txt"
+    few.write_text("the cat\na dog\noù\n", encoding="utf-8")
+    assert [each.prompt for each in run.predict(few)] == ["the cat", "a dog", "où"]
     (window,) = run.predict(split="validation", indices=0)
     assert window.prompt in text.read_text(encoding="utf-8")
     assert run.predict("a dog", "the cat", seed=3)[1] == answer  # whatever else is asked
