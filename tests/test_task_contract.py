@@ -27,7 +27,7 @@ from task_cases import CASES, TaskCase
 CPU = torch.device("cpu")
 TIMES = ("seconds", "waited")
 BAD = [(name, bad) for name, case in CASES.items() for bad in case.bad]
-pytestmark = pytest.mark.usefixtures("own_folders")
+pytestmark = [pytest.mark.usefixtures("own_folders"), pytest.mark.slow, pytest.mark.trains]
 
 
 @pytest.fixture(scope="module", params=CASES)
