@@ -8,14 +8,16 @@ BIN := $(VENV)/bin
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 GPU_TESTS = $(shell grep -lE 'pytest\.mark\.cuda' tests/test_*.py)
 
-.PHONY: help demo test coverage test-gpu faults format clean
+.PHONY: help demo test quick slow coverage test-gpu faults format clean
 
 help:
 	@echo "make demo      install the core into $(VENV) and run the tour on embedded data"
 	@echo "make test      install the test extra too; check format, lint and types; run all tests"
-	@echo "make coverage  the same tests, and which lines they reach"
+	@echo "make quick     what a minute and a half can test: nothing slow, no browser, no training"
+	@echo "make coverage  all tests, and which lines they reach"
 	@echo "make test-gpu  run the tests that need CUDA and record results/gpu-tests.json"
 	@echo "make faults    kill a training run at random moments, 20 times over, and compare bits"
+	@echo "make slow      run all tests and write tests/slow.txt anew: what make quick leaves out"
 	@echo "make format    format the code and mend what the linter can"
 	@echo "make clean     remove $(VENV) and everything that was generated"
 
@@ -23,17 +25,28 @@ demo: $(VENV)/.core
 	@$(BIN)/python -m regard demo
 
 # One thread for each worker, or their threads would fight over the same cores. A file stays with one
-# worker as long as none is idle, so that what its tests share is made once.
+# worker as long as none is idle, so that what its tests share is made once. To read the tests and
+# the package takes a good part of the time, so what Python makes of them is kept.
+PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= \
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+
 test: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+	$(PYTEST)
+
+quick: $(VENV)/.test
+	$(PYTEST) -m "not slow and not chromium and not trains" -x -q
+
+# What is slow or trains: tests/durations.py says how it is measured.
+slow: $(VENV)/.test
+	$(PYTEST) --record-durations $(VENV)/durations.json
+	$(BIN)/python tests/durations.py $(VENV)/durations.json
 
 # Tracing every line takes a third longer, so it is not part of every run.
 coverage: $(VENV)/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal \
-		--cov=regard --cov-report=term:skip-covered
+	$(PYTEST) --cov=regard --cov-report=term:skip-covered
 
 # Most of the time is compiling: where xdist is installed, GPU_OPTIONS=-n6 does that side by side.
 test-gpu:

@@ -11,17 +11,20 @@ import multiprocessing
 import multiprocessing.context
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import plain
+from durations import Durations
 from trained_runs import shared_run
 
 if TYPE_CHECKING:
@@ -40,9 +43,34 @@ def modules_with_shapes() -> list[str]:
     return [".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in files]
 
 
+# What annotations without shapes are made of. Functions that have no others are left as they are:
+# to wrap them would check what mypy has checked, and takes longer than many of them do.
+SHAPELESS = {"None", "Any", "Iterator", "Iterable", "Sequence", "Mapping", "Callable"} | {
+    *("bool", "bytes", "class", "dict", "float", "int", "list", "set", "str", "tuple")
+}
+
+
+def where_shapes_are(jaxtyped: Callable[..., Any]) -> Callable[..., Any]:
+    """The decorator of jaxtyping, for functions that speak of more than plain values alone."""
+
+    def decorator(*, typechecker: Any) -> Callable[[Any], Any]:
+        decorate = jaxtyped(typechecker=typechecker)
+        return lambda thing: thing if is_shapeless(thing) else decorate(thing)
+
+    return decorator
+
+
+def is_shapeless(thing: Any) -> bool:
+    if not isinstance(thing, FunctionType):
+        return False
+    notes = thing.__annotations__.values()
+    words = (re.findall(r"[A-Za-z_]\w*", x if isinstance(x, str) else repr(x)) for x in notes)
+    return all(SHAPELESS.issuperset(each) for each in words)
+
+
 try:  # a machine lent for its GPU may have torch and pytest and little else
     import beartype  # noqa: F401
-    from jaxtyping import install_import_hook
+    import jaxtyping
 except ModuleNotFoundError:
     pass
 else:
@@ -50,7 +78,8 @@ else:
     # stumbles over some, so where there may be a GPU shapes go unchecked. Torch, which would know
     # of one for certain, takes longer to import than many a test.
     if shutil.which("nvidia-smi") is None:
-        install_import_hook(modules_with_shapes(), "beartype.beartype")
+        jaxtyping.jaxtyped = where_shapes_are(jaxtyping.jaxtyped)
+        jaxtyping.install_import_hook(modules_with_shapes(), "beartype.beartype")
 
 try:
     import hypothesis
@@ -95,6 +124,7 @@ NEEDS: dict[str, Callable[..., str | None]] = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-gpu", metavar="PATH", type=Path, help="write the outcomes as JSON")
+    parser.addoption("--record-durations", metavar="PATH", type=Path, help="write what tests cost")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -105,6 +135,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"REGARD_REQUIRE names {', '.join(sorted(strange))}; known are {', '.join(NEEDS)}"
         )
+    config.pluginmanager.register(Durations(config.getoption("--record-durations")))
     path = config.getoption("--record-gpu")
     if path and not hasattr(config, "workerinput"):  # a worker of xdist knows its own tests alone
         from gpu_record import GpuRecord

@@ -168,18 +168,35 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
         if text.count(true) != 1:
             continue  # the mutant's own test says so
         trees[name] = tmp_path_factory.mktemp(f"mutant-{number}")
-        shutil.copytree(trees["original"], trees[name], dirs_exist_ok=True)
-        path = trees[name] / "regard" / "attention" / file
+        path = link(trees["original"], trees[name]) / file
+        path.unlink()
         path.write_text(text.replace(true, false), encoding="utf-8")
+        os.utime(path, (number, number))  # else its bytecode could pass for another's
     done = subprocess.run(
-        [sys.executable, "-B", checks.__file__, *map(str, trees.values())],
-        env=os.environ | {"PYTHONPATH": str(trees["original"]), "OMP_NUM_THREADS": "1"},
+        [sys.executable, checks.__file__, *map(str, trees.values())],
+        env=os.environ
+        | {"PYTHONPATH": str(trees["original"]), "OMP_NUM_THREADS": "1"}
+        | {"PYTHONDONTWRITEBYTECODE": ""},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     return dict(zip(trees, json.loads(done.stdout).values(), strict=True))
+
+
+def link(original: Path, tree: Path) -> Path:
+    """A tree of links to the original and its bytecode, to compile only what a mutant changes.
+
+    Returns its folder of attention, of which each file is a link by itself.
+    """
+    for folder in ("regard", "regard/attention"):
+        (tree / folder).mkdir()
+        (original / folder / "__pycache__").mkdir(exist_ok=True)
+        for entry in (original / folder).iterdir():
+            if entry.name != "attention":
+                (tree / folder / entry.name).symlink_to(entry)
+    return tree / "regard" / "attention"
 
 
 def test_the_original_survives_in_a_copy(found):
