@@ -8,12 +8,13 @@ BIN := $(VENV)/bin
 GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 GPU_TESTS = $(shell grep -lE 'pytest\.mark\.cuda' tests/test_*.py)
 
-.PHONY: help demo test quick slow coverage test-gpu faults format clean
+.PHONY: help demo test quick slow golden coverage test-gpu faults format clean
 
 help:
 	@echo "make demo      install the core into $(VENV) and run the tour on embedded data"
 	@echo "make test      install the test extra too; check format, lint and types; run all tests"
 	@echo "make quick     what a minute and a half can test: nothing slow, no browser, no training"
+	@echo "make golden    write what tests provoke into tests/golden anew, to be reviewed with git diff"
 	@echo "make coverage  all tests, and which lines they reach"
 	@echo "make test-gpu  run the tests that need CUDA and record results/gpu-tests.json"
 	@echo "make faults    kill a training run at random moments, 20 times over, and compare bits"
@@ -43,6 +44,10 @@ quick: $(VENV)/.test
 slow: $(VENV)/.test
 	$(PYTEST) --record-durations $(VENV)/durations.json
 	$(BIN)/python tests/durations.py $(VENV)/durations.json
+
+# The sentences that errors and commands say, by the tests that provoke them. See tests/golden.py.
+golden: $(VENV)/.test
+	$(PYTEST) -q --golden write $(shell grep -lE '^from golden import' tests/test_*.py)
 
 # Tracing every line takes a third longer, so it is not part of every run.
 coverage: $(VENV)/.test

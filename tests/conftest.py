@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from regard.look.document import Document
 
 __all__ = ["shared_run"]  # a fixture
+pytest_plugins = ["golden"]  # sentences that are compared with kept ones
 SOURCE = Path(__file__).parent.parent / "src"
 # Bits depend on how many threads there are, so tests take one, as do the processes they start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -5,6 +5,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from PIL import Image
 
+from golden import expect_error
 from regard.data.embedded.digits import load_digits
 from regard.look.attention_figure import (
     DEPTHS,
@@ -158,7 +159,7 @@ def test_at_most_eight_are_chosen_from_first_to_last(count, wanted, expected):
 
 @pytest.mark.parametrize("wanted", [[], [4], [-5]])
 def test_a_layer_that_is_not_there_is_named(wanted):
-    with pytest.raises(ValueError, match=r"layers=\[.*\]: there are 4, from 0 to 3"):
+    with expect_error(ValueError):
         chosen("layers", wanted, 4)
 
 
@@ -241,28 +242,28 @@ def test_few_pixels_stay_squares_and_many_are_averaged():
 
 
 @pytest.mark.parametrize(
-    ("image", "words"),
+    "image",
     [
-        (np.full((4, 4), 2.0), "ink lies in 0 … 1, and this image's in 2 … 2"),
-        (np.full((4, 4), np.nan), "nan"),
-        (np.zeros((4, 4, 4), np.uint8), r"shape \(4, 4, 4\) is not"),
+        np.full((4, 4), 2.0),
+        np.full((4, 4), np.nan),
+        np.zeros((4, 4, 4), np.uint8),
     ],
 )
-def test_an_image_that_cannot_be_shown_is_refused(image, words):
-    with pytest.raises(ValueError, match=words):
+def test_an_image_that_cannot_be_shown_is_refused(image):
+    with expect_error(ValueError):
         to_colours(image)
 
 
 @pytest.mark.parametrize(
-    ("maps", "rollout", "words"),
+    ("maps", "rollout"),
     [
-        (np.ones((2, 2, 4, 4)), np.ones((4, 5)), r"\(2, 2, 4, 4\) are not .* grid, \(4, 5\)"),
-        (-np.ones((1, 1, 2, 2)), np.ones((2, 2)), "4 shares of the heads' maps"),
-        (np.ones((1, 1, 2, 2)), np.full((2, 2), np.nan), "4 shares of the rollout"),
+        (np.ones((2, 2, 4, 4)), np.ones((4, 5))),
+        (-np.ones((1, 1, 2, 2)), np.ones((2, 2))),
+        (np.ones((1, 1, 2, 2)), np.full((2, 2), np.nan)),
     ],
 )
-def test_maps_that_do_not_fit_are_refused(maps, rollout, words):
-    with pytest.raises(ValueError, match=words):
+def test_maps_that_do_not_fit_are_refused(maps, rollout):
+    with expect_error(ValueError):
         check(maps, rollout)
 
 

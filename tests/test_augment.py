@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from golden import expect_error
 from regard.data.augment import (
     ERASED,
     Augment,
@@ -43,6 +44,7 @@ from regard.data.randaugment import (
     randaugment,
 )
 from regard.data.resample import resample
+from regard.errors import FieldError
 
 EVERYTHING = AugmentConfig(
     crop=2, flip=True, operations=2, erase=0.5, mixup=0.8, cutmix=1.0, mixed=0.7, fill=0.5
@@ -429,27 +431,27 @@ def test_images_keep_their_kind_of_float(dtype):
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "name"),
     [
-        ({"crop": 4, "zoom": 0.5}, "crop=4 and zoom=0.5"),
-        ({"operations": 2, "strength": 0.0}, "operations=2 at strength=0"),
-        ({"mixup": 0.2, "mixed": 0.0}, "mixup=0.2 never happens with mixed=0"),
-        ({"cutmix": 1.0, "mixed": 0.0}, "cutmix=1.0 never happens with mixed=0"),
-        ({"crop": -1}, "crop=-1"),
-        ({"mixup": math.inf}, "mixup=inf"),
-        ({"cutmix": math.nan}, "cutmix=nan"),
-        ({"erase": 1.5}, "erase=1.5"),
-        ({"zoom": 0.0}, "zoom=0.0"),
+        ({"crop": 4, "zoom": 0.5}, "crop"),
+        ({"operations": 2, "strength": 0.0}, "operations"),
+        ({"mixup": 0.2, "mixed": 0.0}, "mixup"),
+        ({"cutmix": 1.0, "mixed": 0.0}, "cutmix"),
+        ({"crop": -1}, "crop"),
+        ({"mixup": math.inf}, "mixup"),
+        ({"cutmix": math.nan}, "cutmix"),
+        ({"erase": 1.5}, "erase"),
+        ({"zoom": 0.0}, "zoom"),
     ],
 )
-def test_contradictions_are_refused_by_the_names_of_their_fields(fields, words):
-    with pytest.raises(ValueError, match=words):
+def test_contradictions_are_refused_by_the_names_of_their_fields(fields, name):
+    with expect_error(FieldError, field=name):
         AugmentConfig(**fields)
 
 
 def test_a_reflection_wider_than_the_image_is_refused():
     augment = Augment(AugmentConfig(crop=4, edge="reflect"))
-    with pytest.raises(ValueError, match=r"4 × 9 have no reflection of crop=4"):
+    with expect_error(ValueError):
         augment(noise(1, 1, 4, 9), torch.zeros(1, dtype=torch.int64), seeded())
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from golden import expect_error
 from regard.bench import bench, captions, twins
 from regard.bench.captions import (
     BEGIN,
@@ -156,38 +157,38 @@ def test_a_model_that_says_something_else_is_not_timed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(twins, "renamed", faulty)
     monkeypatch.setattr(captions, "MODELS", {"tiny": Subject(TINY, 5)})
-    with pytest.raises(RuntimeError, match=r"transformers writes other words than regard about"):
+    with expect_error(RuntimeError):
         bench("captions", quick=True, device="cpu", out=tmp_path)
 
 
 def test_other_words_and_short_texts_are_refused_with_numbers():
     right = [[3, 4], [5, 6], [7, 8]]
     check_words({OURS: right, TRANSFORMERS: [[3, 4], [5, 6], [7, 8]]}, 2)
-    with pytest.raises(RuntimeError, match=r"about 2 of 3 images, the first of them image 1"):
+    with expect_error(RuntimeError):
         check_words({OURS: right, TRANSFORMERS: [[3, 4], [5, 7], [8, 8]]}, 2)
-    with pytest.raises(RuntimeError, match="transformers writes 1 words where 2 are the rule"):
+    with expect_error(RuntimeError):
         check_words({OURS: right, TRANSFORMERS: [[3, 4], [5], [7, 8]]}, 2)
     close = {OURS: right * 4, TRANSFORMERS: [*(right * 4)[:-1], [7, 9]]}
     assert check_words(close, 2, forgiven=0.1) == {OURS: 0, TRANSFORMERS: 1}
-    with pytest.raises(RuntimeError, match="about 1 of 3 images"):
+    with expect_error(RuntimeError):
         check_words({OURS: right, TRANSFORMERS: [[3, 4], [5, 6], [7, 9]]}, 2, forgiven=0.1)
 
 
 @pytest.mark.parametrize(
-    "config, words",
+    "config",
     [
-        (replace(TINY, place="rotary"), "place='rotary' in the decoder: .* place='learned'"),
-        (replace(TINY, tied=False), "tied=False in the decoder"),
-        (replace(TINY, context_width=12), "context_width=12 in the decoder"),
-        (replace(TINY, feed_forward="swiglu"), "has gelu, gelu_tanh, relu"),
-        (replace(TINY, encoder=replace(SEEN, pool="mean")), "pool='mean' in the encoder"),
-        (replace(TINY, encoder=replace(SEEN, bias=False)), "bias=False in the encoder"),
-        (replace(TINY, width=16), "the encoder is 12 wide and the decoder 16"),
+        replace(TINY, place="rotary"),
+        replace(TINY, tied=False),
+        replace(TINY, context_width=12),
+        replace(TINY, feed_forward="swiglu"),
+        replace(TINY, encoder=replace(SEEN, pool="mean")),
+        replace(TINY, encoder=replace(SEEN, bias=False)),
+        replace(TINY, width=16),
     ],
     ids=["rotary", "untied", "features", "gated", "mean", "no bias", "width"],
 )
-def test_a_captioner_without_a_twin_is_refused(config, words):
-    with pytest.raises(ValueError, match=words):
+def test_a_captioner_without_a_twin_is_refused(config):
+    with expect_error(ValueError):
         check_captioner(config)
 
 

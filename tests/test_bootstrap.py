@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from golden import expect_error
 from regard.evaluate import bootstrap as module
 from regard.evaluate.bootstrap import (
     Interval,
@@ -180,22 +181,22 @@ def test_a_million_values_need_little_memory():
 
 
 @pytest.mark.parametrize(
-    ("ask", "words"),
+    "ask",
     [
-        (lambda: bootstrap(np.zeros(0)), r"values has shape \(0,\); one value an item"),
-        (lambda: bootstrap(np.array([1.0, np.nan])), r"values\[1\] is nan"),
-        (lambda: bootstrap(np.array([np.inf, 1.0])), r"values\[0\] is inf"),
-        (lambda: bootstrap(np.ones(3), level=1.0), "level=1.0 is not between"),
-        (lambda: bootstrap(np.ones(3), rounds=39), "rounds=39 leave no .* take 40 or more"),
-        (lambda: bootstrap_of(3, mean_of(np.ones(3)), rounds=0), "rounds=0 leave"),
-        (lambda: bootstrap_difference(np.ones(0), np.ones(0)), r"a has shape \(0,\)"),
-        (lambda: bootstrap_of(0, mean_of(np.ones(0))), "0 items have no figure"),
-        (lambda: bootstrap_of(3, lambda rows: rows * 1.0), r"gave \(2000, 3\) for 2000 resamples"),
-        (lambda: bootstrap_of(2, lambda rows: np.where(rows.any(-1), 1.0, np.nan)), "not a finite"),
+        lambda: bootstrap(np.zeros(0)),
+        lambda: bootstrap(np.array([1.0, np.nan])),
+        lambda: bootstrap(np.array([np.inf, 1.0])),
+        lambda: bootstrap(np.ones(3), level=1.0),
+        lambda: bootstrap(np.ones(3), rounds=39),
+        lambda: bootstrap_of(3, mean_of(np.ones(3)), rounds=0),
+        lambda: bootstrap_difference(np.ones(0), np.ones(0)),
+        lambda: bootstrap_of(0, mean_of(np.ones(0))),
+        lambda: bootstrap_of(3, lambda rows: rows * 1.0),
+        lambda: bootstrap_of(2, lambda rows: np.where(rows.any(-1), 1.0, np.nan)),
     ],
 )
-def test_what_has_no_interval_is_refused_in_a_sentence(ask, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_has_no_interval_is_refused_in_a_sentence(ask):
+    with expect_error(ValueError):
         ask()
 
 

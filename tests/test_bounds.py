@@ -11,13 +11,14 @@ import pytest
 import torch
 
 import regard as rg
+from golden import expect_error
 from regard import memory
 from regard.cli import main
 from regard.config import change
 from regard.count.closed import costs
 from regard.count.cost import NUMBER, Sizes, held_bytes, total
 from regard.count.subjects import sizes_for
-from regard.errors import UserError
+from regard.errors import ConfigError, FieldError, UserError
 from regard.memory import cgroup_limits, machine_memory
 from regard.model import (
     MODELS,
@@ -168,7 +169,7 @@ def test_every_whole_number_was_tried() -> None:
 
 
 def test_train_refuses_before_it_reads(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"^model\.width = 1000000000 makes 7\.2e19 parameters, "):
+    with expect_error(ConfigError, key="model.width"):
         rg.train("classify", data="not there", model={"width": 10**9}, root=tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -184,23 +185,23 @@ def test_the_command_says_it_in_one_line(
 
 
 @pytest.mark.parametrize(
-    ("config", "words"),
+    ("config", "name"),
     [
-        (ViTConfig(width=10**9), r"width = 1000000000 makes 6\.0e19 parameters, 2\.4e08 TB"),
-        (GPTConfig(words=10**12), r"words = 1000000000000 makes .* parameters, 256 TB"),
-        (BertConfig(length=10**10), r"length = 10000000000 makes"),
-        (DaViTConfig(widths=(4, 10**9), heads=(2, 4)), r"widths = \(4, 1000000000\) makes"),
-        (DaViTConfig(depths=(1, 10**6)), r"depths = 1000001: at most 4,096 layers"),
-        (Seq2SeqConfig(reading_layers=10**6), r"reading_layers = 1000000: at most"),
-        (CaptionerConfig(encoder=ViTConfig(layers=10**6)), r"encoder\.layers = 1000000: at most"),
-        (GPTConfig(attention="linear(random(count=10000000))"), r"at most 65,536 random features"),
-        (TextClassifierConfig(votes=10**11, classes=9), r"votes = 100000000000 makes"),
+        (ViTConfig(width=10**9), ""),
+        (GPTConfig(words=10**12), ""),
+        (BertConfig(length=10**10), ""),
+        (DaViTConfig(widths=(4, 10**9), heads=(2, 4)), ""),
+        (DaViTConfig(depths=(1, 10**6)), "depths"),
+        (Seq2SeqConfig(reading_layers=10**6), "reading_layers"),
+        (CaptionerConfig(encoder=ViTConfig(layers=10**6)), "encoder.layers"),
+        (GPTConfig(attention="linear(random(count=10000000))"), "attention"),
+        (TextClassifierConfig(votes=10**11, classes=9), ""),
     ],
 )
-def test_a_model_of_the_library_is_refused_before_its_first_weight(config: Any, words: str) -> None:
+def test_a_model_of_the_library_is_refused_before_its_first_weight(config: Any, name: str) -> None:
     entry = next(entry for entry in MODELS.values() if type(config) is entry.config)
     began = time.perf_counter()
-    with pytest.raises(ValueError, match=words):
+    with expect_error(FieldError, field=name) if name else expect_error(ValueError):
         entry.build(**vars(config))
     assert time.perf_counter() - began < 1
 
@@ -231,23 +232,19 @@ def edited(run: Path) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("line", "other", "words"),
+    ("line", "other"),
     [
-        ("width = 8", "width = 1000000000", r"has 8\.5e18 \(model\.width = 1000000000\)"),
-        ("layers = 1", "layers = 1000000", r"model\.layers = 1000000: at most 4,096 layers"),
-        (
-            "layers = 1",
-            "layers = 3000",
-            r"holds [0-9,]+ numbers, and the model of config\.toml has",
-        ),
-        ("classes = 10", "classes = 1000000000", r"model\.classes"),
-        ("width = 8", f"width = 1{'0' * 30}", "is too large"),
-        ("width = 8", f"width = 1{'0' * 5000}", "is not TOML"),
-        ("width = 8", f"width = {'[' * 100_000}", "nested too deeply"),
+        ("width = 8", "width = 1000000000"),
+        ("layers = 1", "layers = 1000000"),
+        ("layers = 1", "layers = 3000"),
+        ("classes = 10", "classes = 1000000000"),
+        ("width = 8", f"width = 1{'0' * 30}"),
+        ("width = 8", f"width = 1{'0' * 5000}"),
+        ("width = 8", f"width = {'[' * 100_000}"),
     ],
 )
 def test_a_foreign_run_is_refused_before_its_model_is_built(
-    trained: Path, tmp_path: Path, line: str, other: str, words: str
+    trained: Path, tmp_path: Path, line: str, other: str
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained, run)
@@ -255,34 +252,34 @@ def test_a_foreign_run_is_refused_before_its_model_is_built(
     assert line in text
     (run / "config.toml").write_text(text.replace(line, other, 1), encoding="utf-8")
     began = time.perf_counter()
-    with pytest.raises(UserError, match=words) as trouble:
+    with expect_error((ConfigError, UserError)) as trouble:
         edited(run).model  # noqa: B018
     assert time.perf_counter() - began < 1
     assert str(run) in str(trouble.value)
 
 
 @pytest.mark.parametrize(
-    ("facts", "words"),
+    "facts",
     [
-        ({"size": 10**6}, "an image has 1 to 16,384 pixels a side"),
-        ({"size": 16}, "its image are 16, and model.image in config.toml is 8"),
-        ({"classes": ["a"]}, "its classes are 1, and model.classes in config.toml is 10"),
-        ({"classes": 3}, "classes = 3 is not"),
-        ({"mean": [0.5, 0.5]}, "a number for each of channels=1"),
-        ({"deviation": [0.0]}, "so above 0"),
-        ({"deviation": ["x"]}, "is not a number"),
-        ({"channels": 10**400}, "channels is too large"),
-        ({"images": [1, 2]}, "needs 3 values"),
+        {"size": 10**6},
+        {"size": 16},
+        {"classes": ["a"]},
+        {"classes": 3},
+        {"mean": [0.5, 0.5]},
+        {"deviation": [0.0]},
+        {"deviation": ["x"]},
+        {"channels": 10**400},
+        {"images": [1, 2]},
     ],
 )
 def test_facts_that_are_not_of_this_run_are_refused(
-    trained: Path, tmp_path: Path, facts: dict[str, Any], words: str
+    trained: Path, tmp_path: Path, facts: dict[str, Any]
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained, run)
     kept = json.loads((run / "data.json").read_text(encoding="utf-8"))
     (run / "data.json").write_text(json.dumps(kept | facts), encoding="utf-8")
-    with pytest.raises(UserError, match=words) as trouble:
+    with expect_error((ConfigError, UserError)) as trouble:
         edited(run).facts  # noqa: B018
     assert str(run / "data.json") in str(trouble.value)
 
@@ -294,7 +291,7 @@ def test_a_batch_counts_once_its_data_are_read(monkeypatch: pytest.MonkeyPatch) 
     config = task.settle(config, data)
     bounds.expect_room(task, config, CPU, data)  # of digits there are 1,437: that fits
     monkeypatch.setattr("regard.train.device.machine_memory", lambda: 2 * 10**8)
-    with pytest.raises(UserError, match=r"^batch = 1000000000 makes steps that hold at least"):
+    with expect_error(ConfigError, key="batch"):
         bounds.expect_room(task, config, CPU, data)
     bounds.expect_room(task, replace(config, batch=16), CPU, data)
 
@@ -313,7 +310,7 @@ class Place:
 
 def test_images_that_memory_does_not_hold_are_not_resized(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.tasks.classify.data.machine_memory", lambda: 10**8)
-    with pytest.raises(UserError, match=r"^model\.image = 512 makes 471 MB of 1,797 images; this"):
+    with expect_error(ConfigError, key="model.image"):
         task = find("classify").load()
         task.read(change(task.config(), {"model.image": 512, "model.patch": 64}))
 

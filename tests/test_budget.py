@@ -1,5 +1,6 @@
 """The code grows only where budget.toml says for what, and what it has lost it does not regain."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ def complaint(measured: budget.Table) -> str:
     return "\n".join(budget.departures(measured, allowed))
 
 
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="counted on Python 3.11, where an f-string is one token"
+)
 def test_code_and_old_words_stay_within_their_budgets():
     found = complaint(budget.measure_text())
     assert not found, found + HOW

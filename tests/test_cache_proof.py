@@ -10,6 +10,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from golden import expect_error
 from regard.attention import KVCache
 from regard.attention.cache import Kept
 from regard.attention.where import locate
@@ -156,9 +157,9 @@ def test_without_a_text_the_runs_own_is_taken_or_one_that_is_always_there():
     long = prompt_of(trained.facts, "prompt", TEXT * 3)
     assert check_cache(trained, [long], gone)[0].tokens == 40
     assert len(explain_cache(trained, [long], gone)[0].words) == 40
-    with pytest.raises(UserError, match="is empty"):
+    with expect_error(UserError):
         check_cache(trained, [prompt_of(trained.facts, "prompt", "")], gone)
-    with pytest.raises(ValueError, match="in training"):
+    with expect_error(ValueError):
         compare(trained.model.train(), text_of(trained))
     assert LANGUAGE.check_cache is check_cache and LANGUAGE.explain_cache is explain_cache
 
@@ -246,9 +247,9 @@ def test_the_grid_is_aligned_and_its_signs_differ_without_colour():
     assert tens.index("1") == ones.index("0", ones.index("0") + 1) and len(rows) == MOST
     assert len({len(row) for row in (ones, *rows)}) == 1 and len(ones) < 84
     assert rows[0].startswith(" 0 incomprehen… | o .")
-    with pytest.raises(ValueError, match=f"at most {MOST}"):
+    with expect_error(ValueError):
         cache_grid(["a"] * (MOST + 1), np.ones((MOST + 1, MOST + 1), bool))
-    with pytest.raises(ValueError, match="2 words have a map of 2 × 2"):
+    with expect_error(ValueError):
         cache_grid(["a", "b"], allowed)
 
 

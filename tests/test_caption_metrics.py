@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from golden import expect_error
 from record_caption_fixtures import (
     FIXTURES,
     coco_scores,
@@ -262,9 +263,9 @@ def test_best_and_worst_rows_in_order():
     assert values[high].tolist() == sorted(values, reverse=True)[:3]
     assert values[low].tolist() == sorted(values)[:3] and 1 in low  # row 1 is empty
     assert len(best(scores, 100)) == 40 and len(worst(scores, 0)) == 0
-    with pytest.raises(ValueError, match="no metric 'SPICE'; known are BLEU-1"):
+    with expect_error(ValueError):
         best(scores, 1, "SPICE")
-    with pytest.raises(ValueError, match="count=-1"):
+    with expect_error(ValueError):
         worst(scores, -1)
 
 
@@ -276,7 +277,7 @@ def test_scores_survive_json_and_are_told():
     text = summary(scores)
     assert summary(again) == text
     assert "CIDEr-D" in text and "METEOR-lite" in text and "15 images" in text and "empty" in text
-    with pytest.raises(ValueError, match="not the values of scores"):
+    with expect_error(ValueError):
         Scores.from_values({"figures": {}})
 
 
@@ -318,31 +319,31 @@ def test_a_reference_without_words_is_borne_beside_others():
 
 
 @pytest.mark.parametrize(
-    "said, known, sentence",
+    ("said", "known"),
     [
-        ([], [], "there are 0 hypotheses"),
-        (["a"], [], "there are 1 hypotheses and 0 lists of references"),
-        (["a", "b"], [["a"], []], r"references\[1\] has 0 texts"),
-        (["a"], [["!", ""]], r"references\[0\] has 2 texts and none of them has a word"),
+        ([], []),
+        (["a"], []),
+        (["a", "b"], [["a"], []]),
+        (["a"], [["!", ""]]),
     ],
 )
-def test_what_cannot_be_compared_is_refused(said, known, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_what_cannot_be_compared_is_refused(said, known):
+    with expect_error(ValueError):
         assess(said, known)
 
 
 def test_one_text_in_place_of_a_list_is_refused():
-    with pytest.raises(ValueError, match=r"references\[0\] is one text, 'a dog'"):
+    with expect_error(ValueError):
         captions.assess(["a"], ["a dog"])
 
 
 @pytest.mark.parametrize("metric", [bleu_counts, rouge_l, cider, meteor_counts])
 def test_every_metric_refuses_rows_without_references_and_uncut_text(metric):
-    with pytest.raises(ValueError, match="row 1 has 0 references"):
+    with expect_error(ValueError):
         metric([["a"], ["b"]], [[["a"]], []])
-    with pytest.raises(ValueError, match="row 0 has the text 'a dog'; cut it into words first"):
+    with expect_error(ValueError):
         metric(["a dog"], [[["a"]]])
-    with pytest.raises(ValueError, match="1 hypotheses and 2 lists"):
+    with expect_error(ValueError):
         metric([["a"]], [[["a"]]] * 2)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from golden import expect_error
 from regard.data.embedded.scene_drawing import boxes as boxes_of
 from regard.data.embedded.scene_drawing import draw
 from regard.data.embedded.scene_grammar import mentioned
@@ -514,22 +515,22 @@ def test_the_same_sheet_is_the_same_bytes(tmp_path, suffix):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    "options",
     [
-        ({"words": []}, "a caption of 0 words has nothing to show"),
-        ({"maps": np.ones((2, 4, 4))}, r"3 words have maps of shape \(2, 4, 4\)"),
-        ({"maps": np.ones((3, 0, 4))}, r"3 words have maps of shape \(3, 0, 4\)"),
-        ({"maps": np.full((3, 2, 2), np.nan)}, "12 shares .* negative or not finite"),
-        ({"maps": np.full((3, 2, 2), np.inf)}, "12 shares .* negative or not finite"),
-        ({"maps": -np.ones((3, 2, 2))}, "12 shares .* negative or not finite"),
-        ({"maps": np.ones((2, 2, 3, 2, 2))}, r"\(2, 2, 3, 2, 2\) are not \(words, rows"),
-        ({"maps": np.ones((3, 2, 2)), "head": 0}, r"\(3, 2, 2\) are not \(heads, words"),
-        ({"maps": np.ones((2, 3, 2, 2)), "head": 2}, "no head 2; there are 2, from 0 to 1"),
-        ({"boxes": [{"word": 3, "box": [0, 0, 1, 1]}]}, "word 3, and there are 3"),
-        ({"boxes": [{"word": 0, "box": [0, 0, 10, 12]}]}, r"\(0, 0, 10, 12\) is not left, top"),
-        ({"boxes": [{"word": 0, "box": [0.5, 0, 0.5, 1]}]}, r"\(0.5, 0, 0.5, 1\) is not left"),
+        {"words": []},
+        {"maps": np.ones((2, 4, 4))},
+        {"maps": np.ones((3, 0, 4))},
+        {"maps": np.full((3, 2, 2), np.nan)},
+        {"maps": np.full((3, 2, 2), np.inf)},
+        {"maps": -np.ones((3, 2, 2))},
+        {"maps": np.ones((2, 2, 3, 2, 2))},
+        {"maps": np.ones((3, 2, 2)), "head": 0},
+        {"maps": np.ones((2, 3, 2, 2)), "head": 2},
+        {"boxes": [{"word": 3, "box": [0, 0, 1, 1]}]},
+        {"boxes": [{"word": 0, "box": [0, 0, 10, 12]}]},
+        {"boxes": [{"word": 0, "box": [0.5, 0, 0.5, 1]}]},
     ],
 )
-def test_what_does_not_fit_is_refused_in_a_sentence(options, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_does_not_fit_is_refused_in_a_sentence(options):
+    with expect_error(ValueError):
         sheet(**options)

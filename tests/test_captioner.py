@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from golden import expect_error
 from regard.attention import attend, causal, watch
 from regard.config import build, to_values
+from regard.errors import FieldError
 from regard.model import MODELS, Captioner, CaptionerConfig, ViT, ViTConfig
 from strategies import chunkings, examples
 from test_torch_oracles import DTYPES, Twins, assert_same, leaf, scrambled
@@ -108,7 +110,7 @@ def test_several_texts_about_one_image_read_it_as_each_would_alone(padded):
     right = model(context.repeat_interleave(2, 0), words, positions=positions)
     here = torch.ones(2 * B, N, dtype=bool) if positions is None else positions >= 0
     torch.testing.assert_close(out[here], right[here], **EXACT)
-    with pytest.raises(ValueError, match=r"7 texts .* each of 3 contexts"):
+    with expect_error(ValueError):
         model(context, texts(7))
 
 
@@ -233,32 +235,32 @@ def test_an_encoder_is_a_value_and_keeps_its_weights():
 
 def test_wrong_inputs_are_refused_in_a_sentence():
     config = CaptionerConfig(width=12, layers=1, heads=2, words=W)
-    with pytest.raises(ValueError, match="an encoder is passed in and the configuration has"):
+    with expect_error(ValueError):
         Captioner(config, encoder=ViT(EYES))
     model = made()
-    with pytest.raises(ValueError, match=r"no encoder to see images of shape \(2, 1, 8, 8\)"):
+    with expect_error(ValueError):
         model.encode(torch.randn(2, 1, 8, 8))
-    with pytest.raises(ValueError, match="features are 7 wide and the decoder reads 6"):
+    with expect_error(ValueError):
         model.encode(torch.randn(2, 5, 7))
-    with pytest.raises(ValueError, match="with caches, say where the words are"):
+    with expect_error(ValueError):
         model.decode(texts(), features(), caches=model.caches())
-    with pytest.raises(ValueError, match=r"window\(3\)' can read words that are not written yet"):
+    with expect_error(ValueError):
         made(mask="window(3)")
 
 
 @pytest.mark.parametrize(
-    "fields, words",
+    ("fields", "name"),
     [
-        ({"words": 1}, "words=1: there must be at least 2"),
-        ({"length": 0}, "length=0"),
-        ({"place": "rotary", "width": 9, "heads": 3}, "width=9 over heads=3, 3, must be even"),
-        ({"place": "sinusoidal", "width": 9, "heads": 3}, "even width, not 9"),
-        ({"context_width": 0}, "context_width=0"),
+        ({"words": 1}, "words"),
+        ({"length": 0}, "length"),
+        ({"place": "rotary", "width": 9, "heads": 3}, "place"),
+        ({"place": "sinusoidal", "width": 9, "heads": 3}, "place"),
+        ({"context_width": 0}, "context_width"),
     ],
     ids=str,
 )
-def test_contradicting_fields_are_named_together(fields, words):
-    with pytest.raises(ValueError, match=words):
+def test_contradicting_fields_are_named_together(fields, name):
+    with expect_error(FieldError, field=name):
         CaptionerConfig(**fields)
 
 

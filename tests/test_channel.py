@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import grad
 
+from golden import expect_error
 from regard.attention import Call, MultiHead, attend, causal, window
 from regard.attention.channel import attend_channels
 
@@ -139,12 +140,12 @@ def test_the_map_is_between_channels_and_sums_to_one():
     weights = attend_channels.plain(call).weights
     assert weights.shape == (2, 3, 4, 4)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, 4, dtype=weights.dtype))
-    with pytest.raises(ValueError, match="all 6 tokens at once: 2 rows"):
+    with expect_error(ValueError):
         attend_channels.plain(call.rows([0, 3]))
 
 
 def test_a_call_with_the_beta_between_tokens_is_refused_rather_than_shown_wrongly():
-    with pytest.raises(ValueError, match="no map between tokens to show"):
+    with expect_error(ValueError):
         attend_channels.plain(Call.check(*tensors(2, 3, 6, 4)))
 
 
@@ -158,19 +159,19 @@ def test_it_serves_as_the_attention_of_heads():
 
 
 @pytest.mark.parametrize(
-    "options, words",
+    "options",
     [
-        ({"mask": causal}, "mask causal reads only what is before, .* take softmax or linear"),
-        ({"mask": window(3)}, r"mask window\(3\) is between tokens, .* leave it out"),
-        ({"mask": torch.ones(6, 6, dtype=torch.bool)}, r"mask of shape \(6, 6\) is between"),
-        ({"bias": torch.zeros(6, 6)}, r"bias of shape \(6, 6\) is between tokens"),
-        ({"q_pos": range(6), "k_pos": range(1, 7)}, r"range\(0, 6\) and keys at range\(1, 7\)"),
-        ({"beta": -1}, "beta runs from 0"),
+        {"mask": causal},
+        {"mask": window(3)},
+        {"mask": torch.ones(6, 6, dtype=torch.bool)},
+        {"bias": torch.zeros(6, 6)},
+        {"q_pos": range(6), "k_pos": range(1, 7)},
+        {"beta": -1},
     ],
     ids=lambda x: "" if isinstance(x, dict) else x[:12],
 )
-def test_what_channels_cannot_have_is_refused_in_a_sentence(options, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_channels_cannot_have_is_refused_in_a_sentence(options):
+    with expect_error(ValueError):
         attend_channels(*tensors(1, 1, 6, 4), **options)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
+from golden import expect_error
 from regard.evaluate import bootstrap as bootstrap_module
 from regard.evaluate.bootstrap import Interval, bootstrap, bootstrap_of, unseen
 from regard.evaluate.classification import (
@@ -291,7 +292,7 @@ def test_values_survive_json(parts):
 def test_values_of_something_else_are_refused(digits):
     values = assess(digits, rounds=ROUNDS).to_values()
     for broken in ({}, {**values, "loss": 3.0}, {**values, "confusion": [[1, 2]]}):
-        with pytest.raises(ValueError, match="not the values of an assessment"):
+        with expect_error(ValueError):
             Assessment.from_values(broken)
 
 
@@ -336,20 +337,20 @@ HALF = [[0.5, 0.5]]
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    "fields",
     [
-        ((HALF, [0], "abc"), r"shape \(1, 2\) and labels \(1,\); with 3 classes"),
-        ((np.zeros((0, 2)), [], "ab"), "there are 0 answers"),
-        (([*HALF * 3, [0.5, 0.4]], [0] * 4, "ab"), "row 3 .* sums to 0.9 "),
-        (([*HALF, [np.nan, 1.0]], [0, 0], "ab"), "row 1 .* sums to nan"),
-        (([[1.5, -0.5]], [0], "ab"), "row 0 .* sums to 1 with -0.5 as its least"),
-        (([[7.0, -3.0]], [0], "ab"), "of logits, take the softmax"),
-        ((HALF * 2, [0, 2], "ab"), r"labels\[1\] is 2; 2 classes are 0 to 1"),
-        ((HALF * 2, [-1, 0], "ab"), r"labels\[0\] is -1"),
+        (HALF, [0], "abc"),
+        (np.zeros((0, 2)), [], "ab"),
+        ([*HALF * 3, [0.5, 0.4]], [0] * 4, "ab"),
+        ([*HALF, [np.nan, 1.0]], [0, 0], "ab"),
+        ([[1.5, -0.5]], [0], "ab"),
+        ([[7.0, -3.0]], [0], "ab"),
+        (HALF * 2, [0, 2], "ab"),
+        (HALF * 2, [-1, 0], "ab"),
     ],
 )
-def test_answers_that_cannot_be_are_refused(fields, words):
-    with pytest.raises(ValueError, match=words):
+def test_answers_that_cannot_be_are_refused(fields):
+    with expect_error(ValueError):
         answers_of(*fields)
 
 
@@ -375,7 +376,7 @@ for p, labels in (
 
 def test_fewer_than_no_mistakes_are_refused(digits):
     for ask in (mistakes, lambda _, count: confused_pairs(assess(digits, rounds=40), count)):
-        with pytest.raises(ValueError, match="count=-1 is below 0"):
+        with expect_error(ValueError):
             ask(digits, -1)
 
 

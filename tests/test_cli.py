@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from golden import golden
 from regard import __version__, doctor
 from regard.cli import COMMANDS, Command, main
 from regard.errors import UserError
@@ -57,16 +58,16 @@ def test_no_command_shows_help_and_is_no_success(capsys):
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    "typed",
     [
-        ("docter", "regard: no command 'docter'; did you mean 'doctor'?\n"),
-        ("--versoin", "regard: no flag '--versoin'; did you mean '--version'?\n"),
-        ("xyz", f"regard: no command 'xyz'; there are {', '.join(COMMANDS)}\n"),
+        "docter",
+        "--versoin",
+        "xyz",
     ],
 )
-def test_a_mistyped_command_gets_the_nearest_name(capsys, typed, said):
+def test_a_mistyped_command_gets_the_nearest_name(capsys, typed):
     assert main([typed]) == 2
-    assert capsys.readouterr().err == said
+    golden(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -128,7 +129,7 @@ def test_a_users_mistake_is_one_sentence_and_code_2(capsys, monkeypatch):
 
     swap_doctor(monkeypatch, mistaken)
     assert main(["doctor"]) == 2
-    assert capsys.readouterr().err == "regard: config.toml, line 3: no width 0\n"
+    golden(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(("said", "code"), [(None, 0), (0, 0), (1, 1)])
@@ -290,7 +291,7 @@ def test_texts_are_listed_with_their_place_size_and_licence(places, capsys):
     assert "embedded" in listed["stdlib"] and "PSF-2.0" in listed["stdlib"]
     assert "not here: regard data fetch tiny_shakespeare says how" in listed["tiny_shakespeare"]
     assert main(["data", "fetch", "tiny_shakespeare"]) == 2
-    assert f"into {places[0] / 'tiny_shakespeare'}" in capsys.readouterr().err
+    golden(capsys.readouterr().err)
     folder.mkdir(parents=True)
     (folder / "input.txt").write_text("To be, or not to be. " * 100_000)
     found = rows()["tiny_shakespeare"]

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from golden import expect_error
 from regard.config import build, change, parse_toml, read_toml, to_toml, to_values
-from regard.errors import UserError
+from regard.errors import ConfigError
 from regard.model import ViTConfig
 
 
@@ -84,44 +85,30 @@ def test_dotted_names_change_one_field_as_a_flag_would():
 
 
 @pytest.mark.parametrize(
-    "values, words",
+    ("values", "key"),
     [
-        ({"nam": "a"}, "there is no nam; did you mean name?"),
-        (
-            {"name": "a", "model": {"widht": 3}},
-            "there is no model.widht; did you mean model.width?",
-        ),
-        ({"name": "a", "zzz": 1}, "there is no zzz; known: name, epochs"),
-        ({}, "name is missing"),
-        ({"name": 3}, "name = 3 is not text"),
-        ({"name": "a", "epochs": 2.5}, "epochs = 2.5 is not a whole number"),
-        ({"name": "a", "epochs": True}, "epochs = True is not a whole number"),
-        ({"name": "a", "epochs": "many"}, "epochs = 'many' is not a whole number"),
-        ({"name": "a", "fast": "maybe"}, "fast = 'maybe' is not true or false"),
-        ({"name": "a", "model": 3}, "model = 3 is not ViTConfig"),
-        ({"name": "a", "steps": [1, "x"]}, "steps[1] = 'x' is not a whole number"),
-        ({"name": "a", "optimiser": {"rate": "fast"}}, "optimiser.rate = 'fast' is not a number"),
-        (
-            {"name": "a", "optimiser": {"kind": "adam"}},
-            "not one of adamw, muon; did you mean adamw?",
-        ),
-        (
-            {"name": "a", "optimiser": {"betas": [1.0]}},
-            "optimiser.betas = [1.0] needs 2 values, not 1",
-        ),
-        (
-            {"name": "a", "model": {"width": 100, "heads": 6}},
-            "model: width=100 does not split into",
-        ),
-        ({"name": "a", "model": {"groups": "few"}}, "model.groups = 'few' is not a whole number"),
+        ({"nam": "a"}, "nam"),
+        ({"name": "a", "model": {"widht": 3}}, "model.widht"),
+        ({"name": "a", "zzz": 1}, "zzz"),
+        ({}, "name"),
+        ({"name": 3}, "name"),
+        ({"name": "a", "epochs": 2.5}, "epochs"),
+        ({"name": "a", "epochs": True}, "epochs"),
+        ({"name": "a", "epochs": "many"}, "epochs"),
+        ({"name": "a", "fast": "maybe"}, "fast"),
+        ({"name": "a", "model": 3}, "model"),
+        ({"name": "a", "steps": [1, "x"]}, "steps[1]"),
+        ({"name": "a", "optimiser": {"rate": "fast"}}, "optimiser.rate"),
+        ({"name": "a", "optimiser": {"kind": "adam"}}, "optimiser.kind"),
+        ({"name": "a", "optimiser": {"betas": [1.0]}}, "optimiser.betas"),
+        ({"name": "a", "model": {"width": 100, "heads": 6}}, "model.width"),
+        ({"name": "a", "model": {"groups": "few"}}, "model.groups"),
     ],
     ids=str,
 )
-def test_a_wrong_value_is_one_sentence_with_its_key_and_file(values, words):
-    with pytest.raises(UserError) as trouble:
+def test_a_wrong_value_is_one_sentence_with_its_key_and_file(values, key):
+    with expect_error(ConfigError, key=key, file="recipe.toml"):
         build(Recipe, values, source="recipe.toml")
-    assert str(trouble.value).startswith("recipe.toml: ") and words in str(trouble.value)
-    assert "\n" not in str(trouble.value)
 
 
 def test_whole_numbers_serve_as_numbers_and_the_ends_of_the_scale_are_numbers():
@@ -130,16 +117,16 @@ def test_whole_numbers_serve_as_numbers_and_the_ends_of_the_scale_are_numbers():
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(UserError, match="there is no file"):
+    with expect_error(ConfigError, file="missing.toml"):
         parse_toml(tmp_path / "missing.toml")
     bad = tmp_path / "bad.toml"
     bad.write_text("a = 1\nb = \n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"bad\.toml is not TOML: .*line 2"):
+    with expect_error(ConfigError, file="bad.toml"):
         parse_toml(bad)
     bad.write_bytes(b"a = '\xff'")
-    with pytest.raises(UserError, match=r"bad\.toml is not UTF-8 text: byte 5"):
+    with expect_error(ConfigError, file="bad.toml"):
         parse_toml(bad)
-    with pytest.raises(UserError, match=r"cannot read .*: Is a directory"):
+    with expect_error(ConfigError):
         parse_toml(tmp_path)
 
 
@@ -150,9 +137,9 @@ def test_a_mark_of_its_encoding_may_begin_a_file(tmp_path):
 
 
 def test_a_dotted_name_that_leads_nowhere_is_refused():
-    with pytest.raises(UserError, match=r"there is no modle; did you mean model\?"):
+    with expect_error(ConfigError, key="modle"):
         change(Recipe("a"), {"modle.width": 3})
-    with pytest.raises(UserError, match=r"epochs = .* is not a whole number"):
+    with expect_error(ConfigError, key="epochs"):
         change(Recipe("a"), {"epochs.more": 3})
 
 

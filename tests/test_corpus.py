@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from golden import expect_error
 from regard.data import corpus as module
 from regard.data import text as text_module
 from regard.data.corpus import CORPORA, Corpus, find_corpus, read_corpus
@@ -19,7 +20,7 @@ from regard.data.embedded import python_text
 from regard.data.images import SPLITS
 from regard.data.text import Span, Text, last_break
 from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
-from regard.errors import UserError
+from regard.errors import DataIssue, UserError
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 LINES = "".join(f"{n}: ein Hündchen läuft, 犬が走る 🐕\n" for n in range(200))
@@ -187,7 +188,7 @@ def test_a_name_is_looked_for_where_data_are(tmp_path, monkeypatch):
     assert read_corpus("mine.txt").digest == corpus.digest
     assert find_corpus("wikitext-2") is None is find_corpus("stdlib")
     where = str(tmp_path / "data" / "wikitext-2")
-    with pytest.raises(UserError, match=r"not on this machine: put train\.txt.* into") as told:
+    with expect_error(DataIssue, kind="absent") as told:
         read_corpus("wikitext-2")
     assert str(told.value).endswith(where)
 
@@ -241,59 +242,44 @@ def folder_of(path: Path, **files: str) -> Path:
 
 
 FAULTS = {
-    "missing": (lambda here: here / "no.txt", "no.txt is not there$"),
-    "empty": (lambda here: write(here / "a.txt", ""), "a.txt is empty$"),
-    "only a mark": (lambda here: write(here / "a.txt", "\ufeff"), "a.txt is empty$"),
-    "empty and packed": (lambda here: write(here / "a.gz", ""), "a.gz is empty$"),
-    "white": (
-        lambda here: write(here / "a.txt", " \n\t" * 9),
-        "a.txt has nothing but spaces and line breaks in its 27 bytes$",
-    ),
-    "one letter": (lambda here: write(here / "a.txt", "a"), "a.txt has 1 bytes, too few"),
-    "latin": (
-        lambda here: write(here / "a.txt", "Hünd".encode("latin-1")),
-        "a.txt is not UTF-8: byte 1, 0xfc, belongs to no character; save it as UTF-8",
-    ),
-    "utf-16": (
-        lambda here: write(here / "a.txt", "Hund".encode("utf-16")),
-        "a.txt is not UTF-8: byte 0, 0xff",
-    ),
-    "half a letter": (
-        lambda here: write(here / "a.txt", "Hundeé".encode()[:-1]),
-        "a.txt is not UTF-8: byte 5, 0xc3",
-    ),
-    "cut short": (lambda here: cut_short(here / "a.gz"), r"a.gz is damaged or cut short \(Compr"),
-    "damaged": (lambda here: damaged(here / "a.gz"), "a.gz is damaged or cut short"),
-    "no text": (lambda here: folder_of(here / "own"), "own has no text: put train.txt"),
-    "empty texts": (lambda here: folder_of(here / "own", a="", b=""), "own is empty$"),
+    "missing": (lambda here: here / "no.txt", "missing"),
+    "empty": (lambda here: write(here / "a.txt", ""), "empty"),
+    "only a mark": (lambda here: write(here / "a.txt", "\ufeff"), "empty"),
+    "empty and packed": (lambda here: write(here / "a.gz", ""), "empty"),
+    "white": (lambda here: write(here / "a.txt", " \n\t" * 9), "empty"),
+    "one letter": (lambda here: write(here / "a.txt", "a"), "small"),
+    "latin": (lambda here: write(here / "a.txt", "Hünd".encode("latin-1")), "encoding"),
+    "utf-16": (lambda here: write(here / "a.txt", "Hund".encode("utf-16")), "encoding"),
+    "half a letter": (lambda here: write(here / "a.txt", "Hundeé".encode()[:-1]), "encoding"),
+    "cut short": (lambda here: cut_short(here / "a.gz"), "damaged"),
+    "damaged": (lambda here: damaged(here / "a.gz"), "damaged"),
+    "no text": (lambda here: folder_of(here / "own"), "format"),
+    "empty texts": (lambda here: folder_of(here / "own", a="", b=""), "empty"),
     "two for training": (
         lambda here: folder_of(here / "own", **{"train": "a", "train-2": "b", "test": "c"}),
-        "own has 2 files for train, train-2.txt, train.txt: keep one",
+        "several",
     ),
-    "an empty part": (
-        lambda here: folder_of(here / "own", train="a", valid="b", test=""),
-        "test.txt is empty$",
-    ),
+    "an empty part": (lambda here: folder_of(here / "own", train="a", valid="b", test=""), "empty"),
     "a part that is no text": (
         lambda here: write(folder_of(here / "own", train="a") / "test.txt", b"\xff").parent,
-        "test.txt is not UTF-8: byte 0",
+        "encoding",
     ),
-    "too long": (lambda here: here / ("a" * 5000), "cannot be read: File name too long|not there"),
+    "too long": (lambda here: here / ("a" * 5000), "unreadable"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_one_sentence(tmp_path, fault):
-    make, words = FAULTS[fault]
-    with pytest.raises(UserError, match=words) as told:
+    make, kind = FAULTS[fault]
+    with expect_error(DataIssue, kind=kind) as told:
         read_corpus(make(tmp_path))
     assert "\n" not in str(told.value)
 
 
 def test_a_name_that_nobody_has_gets_the_nearest():
-    with pytest.raises(UserError, match="docstring is not there; did you mean 'docstrings'"):
+    with expect_error(DataIssue, kind="missing", file="docstring"):
         read_corpus("docstring")
-    with pytest.raises(UserError, match="there are docstrings, stdlib, tiny_shakespeare, wiki"):
+    with expect_error(DataIssue, kind="missing", file="xyz"):
         read_corpus("xyz")
 
 
@@ -313,7 +299,7 @@ def test_a_fault_deep_in_a_large_file_is_told_when_it_is_met(tmp_path, monkeypat
     monkeypatch.setattr(module, "EXACT", 100)
     monkeypatch.setattr(text_module, "BLOCK", 50)
     corpus = read_corpus(write(tmp_path / "a.txt", b"a b\n" * 100 + b"\xff" + b"a b\n" * 100))
-    with pytest.raises(UserError, match="not UTF-8: byte 400, 0xff"):
+    with expect_error(DataIssue, kind="encoding", file="a.txt"):
         whole(corpus.train)
 
 
@@ -322,10 +308,10 @@ def test_a_file_that_shrinks_meanwhile_is_told(tmp_path):
     corpus = read_corpus(path)
     os.truncate(path, 100)
     for read in (whole, Text.digest):
-        with pytest.raises(UserError, match=r"a.txt has become \d+ bytes shorter"):
+        with expect_error(DataIssue, kind="changed", file="a.txt"):
             read(corpus.train)
     path.unlink()
-    with pytest.raises(UserError, match="cannot be read: No such file"):
+    with expect_error(DataIssue, kind="unreadable", file="a.txt"):
         whole(corpus.train)
 
 
@@ -411,12 +397,12 @@ def test_a_corpus_is_told_apart_by_what_is_in_which_part(tmp_path):
         return Corpus("own", Text((train,)), Text((validation,)), Text())
 
     assert corpus("ab", "c").digest == corpus("ab", "c").digest != corpus("a", "bc").digest
-    with pytest.raises(ValueError, match="no split 'dev'; there are train, validation, test"):
+    with expect_error(ValueError):
         corpus("ab", "c")["dev"]
 
 
 def test_half_a_surrogate_pair_is_refused():
-    with pytest.raises(ValueError, match="is no Unicode"):
+    with expect_error(ValueError):
         Text(("ab\ud83d",))
 
 
@@ -527,7 +513,7 @@ def test_without_a_place_to_keep_it_a_library_is_still_read(library, tmp_path, m
 
 def test_a_python_without_sources_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "python311.zip"))
-    with pytest.raises(UserError, match=r"this Python has 0 modules .* give a text file"):
+    with expect_error(UserError):
         read_corpus("stdlib")
 
 

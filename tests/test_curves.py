@@ -8,6 +8,7 @@ import pytest
 from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
+from golden import expect_error
 from regard.look.curves import COLOURS, Gap, best_epoch, curves_figure, fitting, gap
 from regard.look.figures import GREY, HUES, INK, MUTED, drawing, inches
 from test_figures import assert_legible, boxes_of_words
@@ -110,12 +111,12 @@ def test_runs_that_share_their_first_epochs_are_all_in_sight():
 
 def test_more_runs_than_colours_are_refused():
     runs = {str(number): LEARNED for number in range(9)}
-    with pytest.raises(ValueError, match=r"9 runs are too many .* 8 colours"):
+    with expect_error(ValueError):
         curves_figure(runs, [], title="T")
 
 
 def test_marks_of_a_run_that_is_not_there_are_refused():
-    with pytest.raises(ValueError, match="marks name 'b', which is not among the 1 runs"):
+    with expect_error(ValueError):
         curves_figure({"a": LEARNED}, [], title="T", marks={"b": {"accuracy": 0.5}})
 
 
@@ -258,5 +259,5 @@ def test_the_gap_is_that_of_the_last_epoch_that_has_both():
 
 @pytest.mark.parametrize("run", [[], [{"epoch": 1, "train.accuracy": 0.9}]])
 def test_a_gap_without_both_ends_is_refused(run):
-    with pytest.raises(ValueError, match=f"none of {len(run)} lines has both"):
+    with expect_error(ValueError):
         gap(run)

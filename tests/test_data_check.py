@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from golden import expect_error, golden
 from official import write_bomb, write_idx, write_photos
 from regard import progress
 from regard.cli import main
@@ -17,7 +18,7 @@ from regard.data.check import Report, check
 from regard.data.embedded.scene_set import scene_set
 from regard.data.grouped import grouped
 from regard.data.images import SPLITS
-from regard.errors import UserError
+from regard.errors import DataIssue
 
 
 @pytest.fixture(autouse=True)
@@ -356,7 +357,7 @@ def test_a_file_with_any_name_may_be_a_text_but_an_image_is_none(tmp_path, capsy
     assert check(str(tmp_path / "book")).told[1] == "20 lines, 10 of them empty"
     write_photos(tmp_path, {"cat": 1})
     assert main(["data", "check", str(tmp_path / "cat" / "0.png")]) == 2
-    assert "neither a folder of classes nor a csv" in capsys.readouterr().err
+    golden(capsys.readouterr().err)
 
 
 # Translations
@@ -468,7 +469,7 @@ def test_a_named_text_is_checked_where_it_is(tmp_path, capsys):
 
 def test_a_name_that_nobody_has_is_told_with_the_nearest(capsys):
     assert main(["data", "check", "wikitxt"]) == 2
-    assert capsys.readouterr().err == "regard: wikitxt is not there; did you mean 'wikitext-2'?\n"
+    golden(capsys.readouterr().err)
 
 
 def test_scenes_are_checked_against_what_they_show(monkeypatch, capsys):
@@ -487,12 +488,9 @@ def scene_of(row: int, split: str):
 
 
 def test_flickr8k_is_checked_where_it_is_and_asked_for_where_it_is_not(tmp_path, capsys):
-    for typed, said in (
-        (["check", "flickr8k"], "put its folders Flicker8k_Dataset and Flickr8k_text into"),
-        (["fetch", "flickr8k"], "flickr8k cannot be fetched: ask for it at https://"),
-    ):
+    for typed in (["check", "flickr8k"], ["fetch", "flickr8k"]):
         assert main(["data", *typed]) == 2
-        assert said in capsys.readouterr().err
+        golden(capsys.readouterr().err)
     assert main(["data", "fetch", "scenes"]) == 0
     assert "comes with regard" in capsys.readouterr().out
     home = tmp_path / "data" / "flickr8k"
@@ -529,17 +527,17 @@ def test_clean_frees_the_features_that_were_kept(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    "typed",
     [
-        ("check", "regard data check NAME|PATH"),
-        ("fetch", "regard data fetch mnist|fashion-mnist|cifar10"),
-        ("fetch imagenet", "no data set 'imagenet' to fetch"),
-        ("clean imagenet", "no download 'imagenet'"),
+        "check",
+        "fetch",
+        "fetch imagenet",
+        "clean imagenet",
     ],
 )
-def test_what_is_missing_or_unknown_is_said(capsys, typed, said):
+def test_what_is_missing_or_unknown_is_said(capsys, typed):
     assert main(["data", *typed.split()]) == 2
-    assert said in capsys.readouterr().err
+    golden(capsys.readouterr().err)
 
 
 def test_a_bar_is_shown_only_after_a_while(capsys, monkeypatch):
@@ -563,7 +561,7 @@ def test_parallel_texts_are_listed_and_told_how_to_get(tmp_path, capsys, monkeyp
     assert "embedded" in rows["numerals"]
     assert "not here: regard data fetch multi30k says how" in rows["multi30k"]
     assert main(["data", "fetch", "multi30k"]) == 2
-    assert "multi30k is not on this machine: put train, val" in capsys.readouterr().err
+    golden(capsys.readouterr().err)
     assert main(["data", "fetch", "numerals"]) == 0
     assert "numerals comes with regard" in capsys.readouterr().out
     home = tmp_path / "data" / "multi30k"
@@ -637,7 +635,7 @@ def test_a_name_is_checked_and_no_folder_beside_it(tmp_path, capsys, monkeypatch
 
 def test_an_address_is_not_checked_as_a_path(capsys):
     assert main(["data", "check", "https://example.org/own.csv"]) == 2
-    assert capsys.readouterr().err.startswith("regard: https://example.org/own.csv is an address, ")
+    golden(capsys.readouterr().err)
 
 
 # Captions as Flickr8k and Flickr30k have them
@@ -666,7 +664,7 @@ def test_lists_beside_such_a_file_say_which_images_are_for_which_split(tmp_path)
     assert [len(captions[split]) for split in SPLITS] == [5, 2, 2] and captions.name == "own"
     assert "1 images are in none of the three lists" in check(str(own), workers=1).notes[0]
     (own / "Flickr_8k.trainImages.txt").write_text("0.png\nnone.png\n")
-    with pytest.raises(UserError, match=r"none\.png has no caption in all\.token"):
+    with expect_error(DataIssue, kind="empty", line=2, file="Flickr_8k.trainImages.txt"):
         read_captions(own)
 
 

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 import regard as rg
+from golden import expect_error
 from regard.attention import attend, masks, watch
 from regard.attention.channel import attend_channels
 from regard.cli import main
 from regard.config import build, to_values
-from regard.errors import UserError
+from regard.errors import FieldError, UserError
 from regard.model import MODELS, DaViT, DaViTConfig
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.stages import window_layers, window_maps
@@ -221,7 +222,7 @@ def test_maps_of_windows_are_shares_on_the_grid_of_their_stage():
     weights = seen["stages.0.blocks.2.attention"].weights()  # b h n m
     read = weights.mean(-2).unflatten(-1, (8, 12))
     torch.testing.assert_close(torch.from_numpy(first[:, 1]), read)
-    with pytest.raises(ValueError, match="0 images"):
+    with expect_error(ValueError):
         window_maps(model, images[:0])
 
 
@@ -229,24 +230,24 @@ def test_maps_of_windows_are_shares_on_the_grid_of_their_stage():
 
 
 @pytest.mark.parametrize(
-    "fields, words",
+    ("fields", "name"),
     [
-        ({"heads": (3, 4)}, "32 channels do not split into 3 heads; .* is 2"),
-        ({"heads": (2, 5)}, "64 channels do not split into 5 heads; .* is 4"),
-        ({"window": 0}, "window=0: there must be at least 1"),
-        ({"image": 30}, "image=30 does not divide by 4, .* patch=2 doubled 1 .* 28 and 32"),
-        ({"image": 2}, "image=2 does not divide by 4, .* nearest images are 4 and 8"),
-        ({"depths": (1, 1, 1)}, r"widths=\(32, 64\) are 2 stages, and depths=.* speaks of 3"),
-        ({"depths": (1, 0)}, r"depths=\(1, 0\): one whole number of at least 1"),
-        ({"widths": ()}, r"widths=\(\): one whole number"),
-        ({"patch": 0}, "patch=0"),
-        ({"drop_path": 1.0}, "drop_path=1.0"),
-        ({"eps": 0.0}, "eps=0.0"),
+        ({"heads": (3, 4)}, "widths"),
+        ({"heads": (2, 5)}, "widths"),
+        ({"window": 0}, "window"),
+        ({"image": 30}, "image"),
+        ({"image": 2}, "image"),
+        ({"depths": (1, 1, 1)}, "widths"),
+        ({"depths": (1, 0)}, "depths"),
+        ({"widths": ()}, "widths"),
+        ({"patch": 0}, "patch"),
+        ({"drop_path": 1.0}, "drop_path"),
+        ({"eps": 0.0}, "eps"),
     ],
     ids=str,
 )
-def test_contradicting_fields_are_named_with_their_numbers(fields, words):
-    with pytest.raises(ValueError, match=words):
+def test_contradicting_fields_are_named_with_their_numbers(fields, name):
+    with expect_error(FieldError, field=name):
         DaViTConfig(**fields)
 
 
@@ -307,7 +308,7 @@ def test_a_run_answers_and_shows_its_windows(run, tmp_path):
     assert [len(stage["data"]["items"]) for stage in stages] == [2, 2]
     assert "rollout" not in stages[0]["data"]["items"][0]
     assert look.write(tmp_path / "look.html").exists()
-    with pytest.raises(UserError, match=r"look.png: the 2 stages .* as .html"):
+    with expect_error(UserError):
         look.write(tmp_path / "look.png")
 
 
@@ -341,14 +342,14 @@ def test_a_vit_of_channels_alone_reports_and_says_that_it_has_no_maps(tmp_path):
     look = run.look(split="test", indices=0)
     (section,) = look.looked.document["sections"]
     assert "heads" not in section["data"]["items"][0] and "no map of places" in section["words"]
-    with pytest.raises(UserError, match=r"look.png: in this model channels read channels"):
+    with expect_error(UserError):
         look.write(tmp_path / "look.png")
 
 
 def test_what_is_said_of_the_other_kind_does_not_go_unheard():
-    with pytest.raises(ValueError, match=r"model.width=16 goes unheard, for kind='davit'"):
+    with expect_error(FieldError, field="model.width"):
         ClassifyConfig(kind="davit", model=rg.ViTConfig(width=16))
-    with pytest.raises(ValueError, match=r"davit.window=2 goes unheard, for kind='vit'"):
+    with expect_error(FieldError, field="davit.window"):
         ClassifyConfig(davit=DaViTConfig(window=2))
 
 

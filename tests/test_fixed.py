@@ -9,6 +9,7 @@ from torch import Tensor, nn
 import test_captioner
 import test_gpt
 import test_seq2seq
+from golden import expect_error
 from regard.attention import watch
 from regard.evaluate.generate import Rules, beam_search, greedy, sample
 from regard.model import GPT, Decoder, GPTConfig, Seq2Seq, Writing
@@ -195,12 +196,12 @@ def test_lengths_are_one_for_each_text_and_only_at_the_start():
     model = test_gpt.made()
     words = torch.zeros(3, 4, dtype=torch.long)
     for lengths in ([1, 2], [0, 1, 2], [1, 2, 5]):
-        with pytest.raises(ValueError, match=r"for 3 texts in rows of 4: one for each, of 1 … 4"):
+        with expect_error(ValueError):
             model.step(words, model.begin(3), lengths)
     state = model.begin(3)
     model.step(words, state, [4, 4, 4])
     assert state.lengths is None  # they do not differ
-    with pytest.raises(ValueError, match="texts of 4 words go on by the same number of words"):
+    with expect_error(ValueError):
         model.step(words, state, [1, 2, 3])
 
 
@@ -265,7 +266,7 @@ def test_a_table_of_places_ends_where_it_ends():
         word = torch.zeros(1, 1, dtype=torch.long)
         for _ in range(4):
             model.step(word, state)
-        with pytest.raises(ValueError, match="position 4 is past the end of a learned table of 4"):
+        with expect_error(ValueError):
             model.step(word, state)
 
 

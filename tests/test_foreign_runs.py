@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import regard as rg
+from golden import expect_error
 from regard.config import parse_toml, to_toml
 from regard.errors import UserError
 from regard.metric_lines import read_line
@@ -157,27 +158,27 @@ def test_nothing_that_a_run_says_becomes_markup_of_its_report_or_of_a_look(run: 
 
 
 LINES = {
-    "a word": ('{"epoch": 1, "loss": "low"}', "'loss' is 'low', and no number"),
-    "nothing": ('{"epoch": 1, "loss": null}', "'loss' is None"),
-    "a list": ('{"epoch": 1, "validation.accuracy": [1]}', "'validation.accuracy' is"),
-    "a truth": ('{"epoch": 1, "seconds": true}', "'seconds' is True"),
-    "a word for an epoch": ('{"epoch": "1"}', "'epoch' is '1'"),
-    "half an epoch": ('{"epoch": 1.5}', "'epoch' is 1.5"),
-    "no epoch": ('{"epoch": NaN}', "'epoch' is nan"),
-    "epochs before the first": ('{"epoch": -1}', "'epoch' is -1"),
-    "a number for a truth": ('{"epoch": 1, "best": 1}', "'best' is 1"),
-    "a huge number": (f'{{"loss": 1{"0" * 400}}}', "'loss' is 1000"),
-    "depth": (f'{{"loss": {"[" * 100_000}', "nested too deeply"),
+    "a word": '{"epoch": 1, "loss": "low"}',
+    "nothing": '{"epoch": 1, "loss": null}',
+    "a list": '{"epoch": 1, "validation.accuracy": [1]}',
+    "a truth": '{"epoch": 1, "seconds": true}',
+    "a word for an epoch": '{"epoch": "1"}',
+    "half an epoch": '{"epoch": 1.5}',
+    "no epoch": '{"epoch": NaN}',
+    "epochs before the first": '{"epoch": -1}',
+    "a number for a truth": '{"epoch": 1, "best": 1}',
+    "a huge number": f'{{"loss": 1{"0" * 400}}}',
+    "depth": f'{{"loss": {"[" * 100_000}',
 }
 
 
 @pytest.mark.parametrize("case", LINES)
 def test_a_line_of_metrics_that_is_wrong_is_named(run: Path, case: str) -> None:
-    text, words = LINES[case]
+    text = LINES[case]
     path = run / "metrics.jsonl"
     before = path.read_text(encoding="utf-8")
     path.write_text(f"{before}{text}\n", encoding="utf-8")
-    with pytest.raises(UserError, match=re.escape(words)) as trouble:
+    with expect_error(UserError) as trouble:
         RunFolder(run, accept_edits=True).metrics()
     assert str(trouble.value).startswith(f"{path}, line 3 is damaged: ")
     assert len(str(trouble.value)) < 300 + len(str(path))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from golden import expect_error
 from regard.attention import watch
 from regard.evaluate.generate import (
     Generated,
@@ -395,7 +396,7 @@ def test_a_prompt_is_continued_and_counts_for_repetition():
         whole = torch.cat([whole, last.argmax(-1, keepdim=True)], 1)
     right = [row[: row.index(END)] if END in row else row for row in whole[:, 3:].tolist()]
     assert greedy(model, context, rules, prompt=prompt).words == right
-    with pytest.raises(ValueError, match=r"shape \(3, 3\); 4 items need \(4, words\)"):
+    with expect_error(ValueError):
         greedy(model, context, rules, prompt=prompt[:3])
 
 
@@ -459,37 +460,32 @@ def test_sampling_repeats_with_its_generator_and_scores_by_the_model_itself():
 
 
 @pytest.mark.parametrize(
-    "fields, words",
+    "fields",
     [
-        ({"longest": 0}, "longest=0"),
-        ({"shortest": 9, "longest": 8}, "shortest=9 .* longest=8"),
-        ({"no_repeat": -1}, "no_repeat=-1"),
-        ({"never": (5, END)}, r"never=\(5, 2\) has the end, 2"),
+        {"longest": 0},
+        {"shortest": 9, "longest": 8},
+        {"no_repeat": -1},
+        {"never": (5, END)},
     ],
     ids=str,
 )
-def test_rules_that_contradict_are_refused(fields, words):
-    with pytest.raises(ValueError, match=words):
+def test_rules_that_contradict_are_refused(fields):
+    with expect_error(ValueError):
         Rules(begin=BEGIN, end=END, **fields)
 
 
 def test_wrong_options_are_refused_in_a_sentence():
     rules = Rules(begin=BEGIN, end=END)
-    for options, words in (
-        ({"temperature": 0.0}, "temperature=0.0 must be above 0"),
-        ({"top_k": 0}, "top_k=0"),
-        ({"top_p": 1.5}, "top_p=1.5"),
-        ({"texts": 0}, "texts=0"),
-    ):
-        with pytest.raises(ValueError, match=words):
+    for options in ({"temperature": 0.0}, {"top_k": 0}, {"top_p": 1.5}, {"texts": 0}):
+        with expect_error(ValueError):
             sample(Chain(), tables(1), rules, **options)
-    with pytest.raises(ValueError, match="texts=4 does not lie in 1 … beams=3"):
+    with expect_error(ValueError):
         beam_search(Chain(), tables(1), rules, beams=3, texts=4)
-    with pytest.raises(ValueError, match="knows words 0 … 5, and the rules name others"):
+    with expect_error(ValueError):
         greedy(Chain(), tables(1), Rules(begin=1, end=6))
     model = writer().train()
     for search in (greedy, beam_search, sample):
-        with pytest.raises(ValueError, match="Captioner is in training"):
+        with expect_error(ValueError):
             search(model, torch.randn(1, 5, 6, dtype=torch.float64), rules)
 
 

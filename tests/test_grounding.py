@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from golden import expect_error
 from regard.data.embedded.scene_grammar import mentioned
 from regard.data.embedded.scene_telling import captions
 from regard.data.embedded.scenes import scene
@@ -348,7 +349,7 @@ def test_places_are_those_of_the_pieces_that_the_model_writes(kind):
 def test_pieces_of_another_caption_are_refused():
     picture = scene(0, "train")
     text = next(text for text in captions(picture) if mentioned(text, picture))
-    with pytest.raises(ValueError, match=f"do not spell the caption '{text}'"):
+    with expect_error(ValueError):
         scene_targets(text, picture, text.split()[1:])
 
 
@@ -399,33 +400,29 @@ def test_values_survive_json(seed):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "words"),
+    ("path", "value"),
     [
-        ("captions", 0, "0 captions"),
-        ("captions", 1.5, "integer"),
-        ("words", 1, "1 words of 7 captions"),
-        ("head", {"layer": None, "head": 2}, "head=2 is of no layer"),
-        ("head", {"layer": -1, "head": 2}, "count from 0"),
-        ("head", {"part": 1}, "part"),
-        ("attention", {}, "pointing"),
-        ("uniform.mass", {"value": 2.0, "low": 0.0, "high": 2.0}, "mass is 2.0, from 0.0 to 2.0"),
-        ("shuffled.pointing", {"value": 0.5, "low": 0.6, "high": 0.4}, "pointing is 0.5, from 0.6"),
-        (
-            "shuffled.pointing",
-            {"value": math.nan, "low": 0.0, "high": 1.0},
-            "nan, .* three numbers",
-        ),
-        ("attention.mass", {"value": 0.5}, "low"),
+        ("captions", 0),
+        ("captions", 1.5),
+        ("words", 1),
+        ("head", {"layer": None, "head": 2}),
+        ("head", {"layer": -1, "head": 2}),
+        ("head", {"part": 1}),
+        ("attention", {}),
+        ("uniform.mass", {"value": 2.0, "low": 0.0, "high": 2.0}),
+        ("shuffled.pointing", {"value": 0.5, "low": 0.6, "high": 0.4}),
+        ("shuffled.pointing", {"value": math.nan, "low": 0.0, "high": 1.0}),
+        ("attention.mass", {"value": 0.5}),
     ],
 )
-def test_values_of_something_else_are_refused(path, value, words):
+def test_values_of_something_else_are_refused(path, value):
     values = ground(some_looks(0), Head(), rounds=ROUNDS).to_values()
     assert values["captions"] == 7
     *outer, last = path.split(".")
     (values[outer[0]] if outer else values)[last] = value
-    with pytest.raises(ValueError, match=f"not the values of a grounding: .*{words}"):
+    with expect_error(ValueError):
         Grounding.from_values(values)
-    with pytest.raises(ValueError, match="not the values of a grounding"):
+    with expect_error(ValueError):
         Grounding.from_values({})
 
 
@@ -439,24 +436,24 @@ def changed(value, at=(1, 1, 0, 1)):
 
 
 @pytest.mark.parametrize(
-    ("maps", "words"),
+    "maps",
     [
-        (changed(math.nan), "head 1 and word 1 sums to nan"),
-        (changed(math.inf), "head 1 and word 1 sums to inf"),
-        (changed(-0.25), "sums to 0.5 with -0.25"),
-        (changed([-0.1, 0.6], (1, 1, 0)), "sums to 1 with -0.1 as its least"),
-        (changed(0.26), "sums to 1.01"),
-        (GOOD * 4, "head 0 and word 0 sums to 4"),
-        (np.zeros((1, 1, 2, 2)), "sums to 0 .*leave out padding"),
-        (changed([math.inf, -math.inf], (2, 0, 0)), "head 2 and word 0 sums to nan"),
+        changed(math.nan),
+        changed(math.inf),
+        changed(-0.25),
+        changed([-0.1, 0.6], (1, 1, 0)),
+        changed(0.26),
+        GOOD * 4,
+        np.zeros((1, 1, 2, 2)),
+        changed([math.inf, -math.inf], (2, 0, 0)),
     ],
 )
-def test_maps_that_are_no_shares_are_refused(maps, words):
-    with pytest.raises(ValueError, match=words):
+def test_maps_that_are_no_shares_are_refused(maps):
+    with expect_error(ValueError):
         Looks(maps, [])
     bad = next(m for head in maps for m in head if (m != 0.25).any())
     for figure in (pointing, mass):
-        with pytest.raises(ValueError, match="head 0 and word 0 sums to"):
+        with expect_error(ValueError):
             figure(bad, WHOLE)
 
 
@@ -464,48 +461,48 @@ def test_maps_that_are_no_shares_are_refused(maps, words):
 @pytest.mark.parametrize("side", [-0.01, 1.01, math.nan, math.inf])
 def test_boxes_outside_the_image_are_refused(place, side):
     box = tuple(side if i == place else WHOLE[i] for i in range(4))
-    with pytest.raises(ValueError, match=r"the box from \(.* within 0 … 1, the shares"):
+    with expect_error(ValueError):
         Looks(GOOD, [(0, box)])
     for figure in (pointing, mass):
-        with pytest.raises(ValueError, match="the box from"):
+        with expect_error(ValueError):
             figure(GOOD[0, 0], box)
 
 
 @pytest.mark.parametrize("box", [(0.5, 0.0, 0.5, 1.0), (0.0, 0.6, 1.0, 0.5)])
 def test_boxes_without_an_inside_are_refused(box):
-    with pytest.raises(ValueError, match="to its right and bottom"):
+    with expect_error(ValueError):
         Looks(GOOD, [(0, box)])
 
 
 @pytest.mark.parametrize(
-    ("targets", "layers", "words"),
+    ("targets", "layers"),
     [
-        ([(2, WHOLE)], 1, "word 2 has a box, but the maps are of 2 words"),
-        ([(-1, WHOLE)], 1, "word -1"),
-        ([(1, WHOLE), (1, LEFT)], 1, r"words \[1, 1\] have boxes"),
-        ([], 3, "4 heads are not as many in each of 3 layers"),
-        ([], 0, "0 layers"),
+        ([(2, WHOLE)], 1),
+        ([(-1, WHOLE)], 1),
+        ([(1, WHOLE), (1, LEFT)], 1),
+        ([], 3),
+        ([], 0),
     ],
 )
-def test_targets_and_layers_fit_the_maps(targets, layers, words):
-    with pytest.raises(ValueError, match=words):
+def test_targets_and_layers_fit_the_maps(targets, layers):
+    with expect_error(ValueError):
         Looks(GOOD, targets, layers)
 
 
 def test_what_cannot_be_measured_is_refused():
-    with pytest.raises(ValueError, match="none of 0 captions names a thing"):
+    with expect_error(ValueError):
         rank_heads([])
-    with pytest.raises(ValueError, match="none of 2 captions names a thing"):
+    with expect_error(ValueError):
         ground([Looks(GOOD, [])] * 2, Head())
     one = Looks(GOOD, [(0, LEFT)], 2)
-    with pytest.raises(ValueError, match="1 caption names a thing; shuffling"):
+    with expect_error(ValueError):
         ground([one, Looks(GOOD, [], 2)], Head())
     for head in (Head(2), Head(0, 2)):
-        with pytest.raises(ValueError, match=f"no {head} in 2 layers of 2 heads"):
+        with expect_error(ValueError):
             ground([one, one], head)
-    with pytest.raises(ValueError, match=r"looks\[1\] has .* \(4, 1, 2, 2\) and .* \(4, 2, 2, 2\)"):
+    with expect_error(ValueError):
         choose_head([one, Looks(GOOD, [])])
-    with pytest.raises(ValueError, match=r"looks\[1\]"):
+    with expect_error(ValueError):
         choose_head([one, Looks(np.ones((4, 1, 1, 1)), [], 2)])
 
 

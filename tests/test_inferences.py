@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
+from golden import expect_error
 from regard.data.embedded import inferences as module
 from regard.data.embedded.inference_rules import RULES, Rule
 from regard.data.embedded.inferences import inference_pairs, twins_of
@@ -303,7 +304,7 @@ def test_halves_of_what_is_held_share_no_sentence_either(learnt):
     assert not halves[0] & halves[1] and min(map(len, halves)) > 2_500
     assert all(not told(learnt) & half for half in halves)
     for wrong in ({"half": 2, "held": True}, {"half": 0}):
-        with pytest.raises(ValueError, match=r"half=\d and held=\w+: what is held has the halves"):
+        with expect_error(ValueError):
             inference_pairs(1, seed=0, **wrong)
 
 
@@ -413,7 +414,7 @@ def test_every_template_is_true_somewhere_and_most_somewhere_not():
 
 
 def test_more_than_there_are_is_a_sentence(monkeypatch):
-    with pytest.raises(ValueError, match="there cannot be -1 pairs"):
+    with expect_error(ValueError):
         inference_pairs(-1, seed=0)
     tiny = Rule((("a", "b"), ("c",)), {"{0} {1}": frozenset({1}), "the {0} {1}": frozenset({1, 2})})
     monkeypatch.setattr(module, "RULES", {"tiny": tiny})
@@ -422,6 +423,6 @@ def test_more_than_there_are_is_a_sentence(monkeypatch):
         ("B c.", "The b c.", True),
         ("The b c.", "B c.", False),
     ]
-    with pytest.raises(ValueError, match="rule tiny has no more pairs after 2 of 3"):
+    with expect_error(ValueError):
         inference_pairs(3, seed=0)
     module.twins_of.cache_clear()

@@ -12,6 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
+from golden import expect_error
 from regard.errors import UserError
 from regard.tasks.csv_file import csv_file, harmless
 from regard.tasks.inputs import (
@@ -158,7 +159,7 @@ def test_a_tuple_of_two_is_a_pair_where_pairs_are_read():
     assert parsed(("a", "b"), pairs=True) == [one] == parsed([("a", "b")], pairs=True)
     assert parsed([("a", "b"), ["c", "d"]], pairs=True) == [one, other]
     assert texts(("a", "b")) == ["a", "b"]
-    with pytest.raises(UserError, match=r"inputs\[0\] is a tuple within another"):
+    with expect_error(UserError):
         texts([("a", "b")])
 
 
@@ -166,10 +167,10 @@ def test_items_of_the_data_are_named_by_split_and_index():
     assert texts(*own_rows("test", [2, 0])) == ["row 2", "row 0"]
     assert texts(*own_rows("test", np.int64(1))) == ["row 1"] and own_rows(None, None) == ()
     assert texts("a", *own_rows("test", None)) == ["a", "row 0", "row 1", "row 2"]
-    with pytest.raises(UserError, match="an index counts within a split"):
+    with expect_error(UserError):
         own_rows(None, [0])
     for wrong in ("0", [0.5], ["0"]):
-        with pytest.raises(UserError, match="they are whole numbers, from 0"):
+        with expect_error(UserError):
             own_rows("test", wrong)
     assert isinstance(parsed(*own_rows("test", [True]))[0], Unreadable)
     assert isinstance(parsed(*own_rows("test", [-1]))[0], Unreadable)
@@ -181,7 +182,7 @@ def test_what_is_left_out_is_counted_and_a_look_holds_so_many():
     with pytest.warns(UserWarning, match=r"left out: 2, the first as inputs\[1\] is None"):
         assert [each.text for each in left_out(parsed("a", None, 3))] == ["a"]
     assert few_enough(range(256)) == [*range(256)]
-    with pytest.raises(UserError, match="at most 256 items"):
+    with expect_error(UserError):
         few_enough(range(257))
 
 
@@ -252,20 +253,20 @@ def test_a_line_that_is_no_text_leaves_the_others_their_answers(tmp_path, name, 
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "column", "words"),
+    ("name", "content", "column"),
     [
-        ("a.txt", "", "", "a.txt is empty"),
-        ("a.json", "[]", "", "write one object a line, and call it .jsonl"),
-        ("a.txt", "a", "text", "--text-column text: .* has lines, and no columns"),
-        ("a.csv", "text,body\na,b\n", "bodi", "line 1 has no column 'bodi'; did you mean 'body'"),
-        ("a.jsonl", '{"text": "a"}', "txt", "line 1 has no 'txt'; did you mean 'text'"),
-        ("a.csv", "a,b,c\n1,2,3\n", "", "line 1 names no text column"),
+        ("a.txt", "", ""),
+        ("a.json", "[]", ""),
+        ("a.txt", "a", "text"),
+        ("a.csv", "text,body\na,b\n", "bodi"),
+        ("a.jsonl", '{"text": "a"}', "txt"),
+        ("a.csv", "a,b,c\n1,2,3\n", ""),
     ],
 )
-def test_a_file_without_texts_is_a_sentence(tmp_path, name, content, column, words):
+def test_a_file_without_texts_is_a_sentence(tmp_path, name, content, column):
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(UserError, match=words):
+    with expect_error(UserError):
         texts(TextFile(path, column))
 
 
@@ -354,7 +355,7 @@ def test_a_folder_with_sub_folders_is_read_as_training_reads_it(tmp_path):
     (wrong,) = [each for each in found if isinstance(each, Unreadable)]
     assert wrong.place == str(tmp_path / "dog" / "bad.png")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="empty has no image in it"):
+    with expect_error(UserError):
         pixels_of(tmp_path / "empty")
 
 
@@ -380,7 +381,7 @@ def test_a_table_of_answers_is_whole_or_not_there(tmp_path):
         raise RuntimeError("stop")
     assert path.read_bytes() == before and [*tmp_path.iterdir()] == [path]
     with (
-        pytest.raises(UserError, match="nowhere is no folder"),
+        expect_error(UserError),
         csv_file(tmp_path / "nowhere" / "a"),
     ):
         pass

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from golden import expect_error
 from regard.attention import ATTENTIONS, FEATURES, MASKS, PATTERNS, MultiHead, attend, causal
 from regard.attention.positions import RelativeBias, sinusoidal_2d
+from regard.errors import UserError
 from regard.lab.claims import (
     cnn_features,
     decoder_order,
@@ -172,10 +174,9 @@ def test_the_change_of_the_read_follows_the_exact_weight_too():
 
 
 def test_one_key_alone_is_refused_in_a_sentence():
-    from regard.errors import UserError
 
     for name in ("key-noise", "key-noise-mean"):
-        with pytest.raises(UserError, match="--keys 1"):
+        with expect_error(UserError):
             load_claim(name).measure(keys=1)
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from golden import expect_error
 from regard.attention import MultiHead, attend, attend_fused, causal, learned_2d, window
 from regard.attention.positions import Learned, RelativeBias
 from regard.attention.watch import Seen
@@ -186,35 +187,33 @@ def test_deeper_is_flat_after_and_shrinks_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "numbers", "words"),
+    ("name", "numbers"),
     [
-        ("as-identity", {"tokens": 2}, "tokens=2"),
-        ("as-identity", {"tokens": 20}, "width=16"),
-        ("as-convolution", {"width": 1}, "width=1"),
-        ("as-convolution", {"tokens": 3}, "tokens=3"),
-        ("vit-masks", {"larger": 16}, "larger=16"),
-        ("norm-place", {"width": 7}, "width=7"),
-        ("norm-place", {"draws": 0}, "draws=0"),
-        ("norm-place", {"depths": (0, 1)}, "depths 0 1"),
-        ("norm-place", {"depths": (6,)}, "depths 6"),
-        ("kernel-trick", {"longer": (64,)}, "longer 64: a slope takes two"),
-        ("kernel-trick", {"longer": ()}, "longer"),
-        ("beta-limits", {"keys": 1}, "keys=1: it takes two to compare"),
-        ("key-stretch", {"keys": 1}, "keys=1"),
-        ("shapes-projection", {"width": 1}, "width=1"),
-        ("divide-by-dk", {"keys": 4}, "keys=4"),
-        ("pretraining-tasks", {"pairs": 0}, "pairs=0"),
-        ("key-noise-mean", {"sigma": 0.0}, "sigma=0"),
-        ("graph", {"tokens": 1}, "tokens=1: at least 2 is needed"),
-        ("residual", {"depths": (0, 1)}, "depths 0 1: at least 2 are needed"),
-        ("cheaper-vit", {"sides": ()}, "sides without a number"),
-        ("softmax-jacobian", {"z": ()}, "0 scores in z"),
+        ("as-identity", {"tokens": 2}),
+        ("as-identity", {"tokens": 20}),
+        ("as-convolution", {"width": 1}),
+        ("as-convolution", {"tokens": 3}),
+        ("vit-masks", {"larger": 16}),
+        ("norm-place", {"width": 7}),
+        ("norm-place", {"draws": 0}),
+        ("norm-place", {"depths": (0, 1)}),
+        ("norm-place", {"depths": (6,)}),
+        ("kernel-trick", {"longer": (64,)}),
+        ("kernel-trick", {"longer": ()}),
+        ("beta-limits", {"keys": 1}),
+        ("key-stretch", {"keys": 1}),
+        ("shapes-projection", {"width": 1}),
+        ("divide-by-dk", {"keys": 4}),
+        ("pretraining-tasks", {"pairs": 0}),
+        ("key-noise-mean", {"sigma": 0.0}),
+        ("graph", {"tokens": 1}),
+        ("residual", {"depths": (0, 1)}),
+        ("cheaper-vit", {"sides": ()}),
+        ("softmax-jacobian", {"z": ()}),
     ],
 )
-def test_numbers_that_cannot_show_it_are_refused(
-    name: str, numbers: dict[str, Any], words: str
-) -> None:
-    with pytest.raises((UserError, ValueError), match=words):
+def test_numbers_that_cannot_show_it_are_refused(name: str, numbers: dict[str, Any]) -> None:
+    with expect_error((UserError, ValueError)):
         load_claim(name).measure(**numbers)
 
 

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from golden import expect_error
 from regard.attention import Linear, MultiHead, attend, attend_channels
 from regard.attention.positions import Sinusoidal
 from regard.errors import UserError
@@ -93,18 +94,18 @@ def test_each_question_knows_its_answer_and_no_other(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "numbers", "about"),
+    ("name", "numbers"),
     [
-        ("count-attention", {"heads": 1}, "heads=1"),
-        ("head-width", {"heads": (4, 4)}, "two numbers of heads"),
-        ("input-kept", {"blocks": 1}, "blocks=1"),
-        ("patch-or-channel", {"groups": 3}, "divisor of width=512"),
-        ("pe-index", {"width": 2}, "width=2"),
-        ("sinusoid-shift", {"shift": 0}, "shift=0"),
+        ("count-attention", {"heads": 1}),
+        ("head-width", {"heads": (4, 4)}),
+        ("input-kept", {"blocks": 1}),
+        ("patch-or-channel", {"groups": 3}),
+        ("pe-index", {"width": 2}),
+        ("sinusoid-shift", {"shift": 0}),
     ],
 )
-def test_numbers_that_show_nothing_are_refused_in_a_sentence(name, numbers, about):
-    with pytest.raises(UserError, match=about):
+def test_numbers_that_show_nothing_are_refused_in_a_sentence(name, numbers):
+    with expect_error(UserError):
         load_claim(name).measure(**numbers)
 
 

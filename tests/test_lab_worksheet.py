@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from golden import expect_error
 from regard.errors import UserError
 from regard.lab import worksheet
 from regard.lab.claim import SOURCES, Claim
@@ -162,17 +163,17 @@ def test_claims_without_a_question_are_left_out(tmp_path, monkeypatch):
     files = sheet(tmp_path, names=("residual", "beta-limits", "beta-limits"))
     assert json.loads(files["answers"])["claims"] == ["beta-limits"]
     assert "residual" not in read(files["worksheet"]).words
-    with pytest.raises(UserError, match="no question yet on residual"):
+    with expect_error(UserError):
         write(7, ("residual",), tmp_path)
 
 
 def test_what_cannot_be_written_is_said(tmp_path):
-    with pytest.raises(UserError, match=r"--sheet -1: a seed is a whole number from 0 on"):
+    with expect_error(UserError):
         write(-1, TWO, tmp_path)
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(UserError, match=r"cannot write into .*file"):
+    with expect_error(UserError):
         write(7, TWO, tmp_path / "file")
-    with pytest.raises(UserError, match="did you mean 'beta-limits'"):
+    with expect_error(UserError):
         write(7, ("beta-limit",), tmp_path)
 
 
@@ -304,9 +305,9 @@ def test_punctuation_stays_with_the_formula_before_it():
 
 
 def test_a_formula_that_cannot_be_typeset_is_an_error():
-    with pytest.raises(ValueError, match="a dollar has no partner in 'a \\$x'"):
+    with expect_error(ValueError):
         written("a $x")
-    with pytest.raises(ValueError, match="cannot be typeset"):
+    with expect_error(ValueError):
         written(r"$\text{a <b}$")
 
 
@@ -445,42 +446,42 @@ GOOD = {"seed": 7, "claims": ["beta-limits"], "answers": {}}
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    "text",
     [
-        ("{", "is not JSON: "),
-        ("[" * 100_000, "is not JSON: "),
-        ("\udcff", "is not JSON: "),
-        ("[1]", "is not a form"),
-        (GOOD | {"seed": None}, "has no seed"),
-        (GOOD | {"seed": "7"}, "has no seed"),
-        (GOOD | {"seed": True}, "has no seed"),
-        (GOOD | {"seed": -7}, "has no seed"),
-        (GOOD | {"seed": float("nan")}, "has no seed"),
-        ({"claims": ["beta-limits"]}, "has no seed"),
-        ({"seed": 7}, "has no claims"),
-        (GOOD | {"claims": []}, "has no claims"),
-        (GOOD | {"claims": "beta-limits"}, "has no claims"),
-        (GOOD | {"claims": ["beta-limit"]}, "no claim 'beta-limit'; did you mean 'beta-limits'"),
-        (GOOD | {"claims": [["beta-limits"]]}, r"there is no claim \['beta-limits'\]"),
-        (GOOD | {"answers": {"beta": {}}}, "there is no claim 'beta'"),
-        (GOOD | {"answers": {"softmax-jacobian": {}}}, "answers softmax-jacobian, which is not"),
-        (GOOD | {"answers": [1]}, r"its answers are \[1\]"),
-        (GOOD | {"answers": {"beta-limits": 0.5}}, 'beta-limits has 0.5 where {"verdict": null'),
-        (GOOD | {"answers": {"beta-limits": {"anwser": 1}}}, "'anwser'; did you mean 'answer'"),
+        "{",
+        "[" * 100_000,
+        "\udcff",
+        "[1]",
+        GOOD | {"seed": None},
+        GOOD | {"seed": "7"},
+        GOOD | {"seed": True},
+        GOOD | {"seed": -7},
+        GOOD | {"seed": float("nan")},
+        {"claims": ["beta-limits"]},
+        {"seed": 7},
+        GOOD | {"claims": []},
+        GOOD | {"claims": "beta-limits"},
+        GOOD | {"claims": ["beta-limit"]},
+        GOOD | {"claims": [["beta-limits"]]},
+        GOOD | {"answers": {"beta": {}}},
+        GOOD | {"answers": {"softmax-jacobian": {}}},
+        GOOD | {"answers": [1]},
+        GOOD | {"answers": {"beta-limits": 0.5}},
+        GOOD | {"answers": {"beta-limits": {"anwser": 1}}},
     ],
 )
-def test_a_form_that_cannot_be_marked_is_said_with_its_name(tmp_path, text, words):
+def test_a_form_that_cannot_be_marked_is_said_with_its_name(tmp_path, text):
     path = tmp_path / "form.json"
     text = text if isinstance(text, str) else json.dumps(text)
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(UserError, match=f"form.json.*{words}"):
+    with expect_error(UserError):
         mark(path)
 
 
 def test_a_form_that_is_not_there_is_said(tmp_path):
-    with pytest.raises(UserError, match=r"none\.json: there is no such file"):
+    with expect_error(UserError):
         mark(tmp_path / "none.json")
-    with pytest.raises(UserError, match=str(tmp_path)):
+    with expect_error(UserError):
         mark(tmp_path)
 
 
@@ -488,7 +489,7 @@ def test_a_claim_that_asks_nothing_cannot_be_marked(tmp_path, monkeypatch):
     monkeypatch.setattr(worksheet, "load_claim", lambda name: made())
     path = tmp_path / "form.json"
     path.write_text(json.dumps(GOOD))
-    with pytest.raises(UserError, match=r"form\.json: there is no question on beta-limits"):
+    with expect_error(UserError):
         mark(path)
 
 

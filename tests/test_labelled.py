@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils.class_weight import compute_class_weight
 
+from golden import expect_error
 from regard.data import tables
 from regard.data.held_texts import a_tenth, phrases, with_phrases
 from regard.data.label_files import read_labels, read_texts
@@ -24,7 +25,7 @@ from regard.data.labelled import (
     find_labelled,
     read_labelled,
 )
-from regard.errors import UserError
+from regard.errors import DataIssue, UserError
 
 ROWS = [(f"Film {n}, seen; twice.", ("good", "bad", "so-so")[n % 3]) for n in range(42)]
 
@@ -114,15 +115,13 @@ def test_two_columns_need_no_names_if_labels_recur_and_texts_do_not(tmp_path, na
 
 def test_names_of_columns_that_nobody_knows_are_no_row(tmp_path):
     path = write(tmp_path / "own.csv", table(ROWS, head=("comment", "stars")))
-    assert said(path) == (
-        f"{path}, line 1 names neither a text column (text, sentence, review, content) nor a label "
-        "column (label, class, sentiment, target), but comment, stars: say with --text and "
-        "--label which they are; above rows alone put a line of names, such as text,label"
-    )
+    with expect_error(DataIssue, kind="column", line=1, file="own.csv"):
+        read_labelled(path)
     # Nor is it plain which is which where both recur, or neither does.
     for rows in ([("a", "b")] * 9, [(f"a{n}", f"b{n}") for n in range(9)]):
         path = write(tmp_path / "own.csv", table(rows, head=None))
-        assert "names neither a text column" in said(path)
+        with expect_error(DataIssue, kind="column", line=1, file="own.csv"):
+            read_labelled(path)
 
 
 @pytest.mark.parametrize("held", ["val", "valid", "validation", "dev", "Dev"])
@@ -204,59 +203,50 @@ def test_a_folder_of_pairs_has_them_in_every_part(tmp_path):
     assert texts.shared("test") == (2 if "Premise 0" in train else 0)
     write(tmp_path / "own" / "dev.csv", table(PAIRS, head=NAMES))
     assert read_labelled(tmp_path / "own", text="premise", pair="hypothesis").shared("test") == 2
-    path = write(tmp_path / "own" / "test.csv", table(ROWS))
-    words = f"{path}, line 1 has no column 'hypothesis'; there are text, label"
-    assert said(tmp_path / "own", text="premise", pair="hypothesis") == words
+    write(tmp_path / "own" / "test.csv", table(ROWS))
+    with expect_error(DataIssue, kind="column", line=1, file="test.csv"):
+        read_labelled(tmp_path / "own", text="premise", pair="hypothesis")
 
 
 def test_the_second_text_may_have_a_usual_name(tmp_path):
     path = write(tmp_path / "own.csv", table(PAIRS, head=("text", "sentence", "label")))
     assert read_labelled(path, pair="sentence")["train"].seconds[0].startswith("Hypothesis")
-    assert "has 2 columns that may be the text, text and sentence" in said(path)
+    with expect_error(DataIssue, kind="column", line=1, file="own.csv"):
+        read_labelled(path)
 
 
 @pytest.mark.parametrize(
-    ("head", "options", "words"),
+    ("head", "options"),
     [
-        (NAMES, {"text": "premise", "pair": "hypo"}, " has no column 'hypo'; did you mean 'hypoth"),
-        (NAMES, {"pair": "hypothesis"}, " names no text column (text, sentence, review, content)"),
-        (
-            NAMES,
-            {"text": "premise", "pair": "premise"},
-            ": column 'premise' cannot be both the first text and the second",
-        ),
-        (
-            NAMES,
-            {"text": "premise", "pair": "label", "label": "label"},
-            ": column 'label' cannot be both the second text and the label",
-        ),
-        (
-            ("text", "two", "two"),
-            {"pair": "two", "label": "two"},
-            " has 2 columns that may be the second text, two and two: rename one",
-        ),
-        (NAMES, {"text": "premise", "pair": "label"}, " names no label column (label, class, s"),
+        (NAMES, {"text": "premise", "pair": "hypo"}),
+        (NAMES, {"pair": "hypothesis"}),
+        (NAMES, {"text": "premise", "pair": "premise"}),
+        (NAMES, {"text": "premise", "pair": "label", "label": "label"}),
+        (("text", "two", "two"), {"pair": "two", "label": "two"}),
+        (NAMES, {"text": "premise", "pair": "label"}),
     ],
 )
-def test_columns_of_pairs_in_doubt_are_a_sentence(tmp_path, head, options, words):
+def test_columns_of_pairs_in_doubt_are_a_sentence(tmp_path, head, options):
     path = write(tmp_path / "own.csv", table(PAIRS, head=head))
-    assert said(path, **options).startswith(f"{path}, line 1{words}")
+    with expect_error(DataIssue, kind="column", line=1, file="own.csv"):
+        read_labelled(path, **options)
 
 
 def test_two_columns_are_no_pair_with_a_label(tmp_path):
     path = write(tmp_path / "own.csv", table(ROWS))
-    assert said(path, pair="label").startswith(f"{path}, line 1 names no label column")
+    with expect_error(DataIssue, kind="column", line=1, file="own.csv"):
+        read_labelled(path, pair="label")
     path = write(tmp_path / "own.csv", table(ROWS, head=("premise", "hypothesis")))
-    assert said(path, text="premise", pair="hypothesis").startswith(
-        f"{path}, line 1 names no label column"
-    )
+    with expect_error(DataIssue, kind="column", line=1, file="own.csv"):
+        read_labelled(path, text="premise", pair="hypothesis")
 
 
 def test_an_empty_second_text_is_named_by_its_line_or_left_out(tmp_path):
     rows = [PAIRS[0], ("Premise", " ", "yes"), *PAIRS[1:]]
     path = write(tmp_path / "own.csv", table(rows, head=NAMES))
     options = {"text": "premise", "pair": "hypothesis"}
-    assert said(path, **options) == f"{path}, line 3 has an empty second text"
+    with expect_error(DataIssue, kind="empty", line=3, file="own.csv"):
+        read_labelled(path, **options)
     texts = read_labelled(path, skip_bad=True, **options)
     assert len(texts.skipped) == 1 and sum(map(len, texts.parts.values())) == 90
     assert all(len(part.seconds) == len(part) for part in texts.parts.values())
@@ -292,7 +282,7 @@ def test_a_text_may_be_as_long_as_a_book(tmp_path, enclosed):
 def test_more_than_a_book_is_no_table(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "LONGEST_FIELD", 99)
     path = write(tmp_path / "own.csv", table([*ROWS, ("a," * 50, "good")]))
-    with pytest.raises(UserError, match=r"line 44 has a column of more than 99 characters"):
+    with expect_error(DataIssue, kind="quotes", line=44, file="own.csv"):
         read_labels(path)
 
 
@@ -480,17 +470,17 @@ def test_by_its_path_sst2_is_the_same_as_by_its_name(tmp_path):
 
 def test_a_set_that_is_not_there_or_not_whole_is_a_sentence(tmp_path):
     home = tmp_path / "data" / "sst2"
-    assert said("sst2") == (
-        "sst2 is not on this machine: put train.tsv and dev.tsv from "
-        f"https://gluebenchmark.com/tasks into {home}"
-    )
+    with expect_error(DataIssue, kind="absent"):
+        read_labelled("sst2")
     assert find_labelled("reviews") is None
     sst2(home)
     (home / "dev.tsv").unlink()
-    assert said("sst2") == f"{home} has no dev.tsv"
+    with expect_error(DataIssue, kind="missing", file="sst2"):
+        read_labelled("sst2")
     sst2(home)
     write(home / "train.tsv", "sentence\tlabel\na\t0\nb\t2\n")
-    assert said("sst2") == f"{home / 'train.tsv'} has label '2'; SST-2 has 0 and 1"
+    with expect_error(DataIssue, kind="label", file="train.tsv"):
+        read_labelled("sst2")
 
 
 @pytest.mark.data("sst2")
@@ -563,24 +553,26 @@ def test_the_table_of_sick_may_be_read_as_ones_own(tmp_path):
 
 def test_what_is_not_sick_is_a_sentence(tmp_path):
     home = tmp_path / "data" / "sick"
-    assert said("sick") == (
-        "sick is not on this machine: put SICK.txt from http://marcobaroni.org/composes/sick.html "
-        f"into {home}"
-    )
+    with expect_error(DataIssue, kind="absent"):
+        read_labelled("sick")
     path = sick(home / "SICK.txt", head=(*SICK_HEAD[:5], "part"))
-    assert said("sick").startswith(f"{path}, line 1 has no column 'SemEval_set'; there are pair_id")
+    with expect_error(DataIssue, kind="column", line=1, file="SICK.txt"):
+        read_labelled("sick")
     sick(path, [*SICK, ("9", "a", "b", "NEUTRAL", "1", "DEV")])
-    assert said("sick") == f"{path}, line 14 is of part 'DEV'; SICK has TRAIN, TRIAL, TEST"
+    with expect_error(DataIssue, kind="split", line=14, file="SICK.txt"):
+        read_labelled("sick")
     sick(path, SICK[:3] + SICK[6:])
-    assert said("sick") == f"{path} has no row of part TRIAL"
+    with expect_error(DataIssue, kind="split", file="SICK.txt"):
+        read_labelled("sick")
     sick(path, [row for row in SICK if row[3] != "NEUTRAL" or row[5] != "TRAIN"])
-    assert said("sick") == (
-        f"{path} has labels contradiction, entailment; SICK has contradiction, entailment, neutral"
-    )
+    with expect_error(DataIssue, kind="label", file="SICK.txt"):
+        read_labelled("sick")
     sick(path, [*SICK, ("9", "a", "", "NEUTRAL", "1", "TEST")])
-    assert said("sick") == f"{path}, line 14 has an empty second text"
+    with expect_error(DataIssue, kind="empty", line=14, file="SICK.txt"):
+        read_labelled("sick")
     (home / "SICK.txt").rename(home / "SICK.tst")
-    assert said("sick") == f"{home} has no SICK.txt"
+    with expect_error(DataIssue, kind="missing", file="sick"):
+        read_labelled("sick")
 
 
 @pytest.mark.data("sick")
@@ -593,9 +585,12 @@ def test_the_real_sick_has_its_published_sizes(monkeypatch):
 
 
 def test_named_sets_have_their_own_columns():
-    assert said("reviews", text="t") == "--text t is for files of your own; reviews needs none"
-    assert said("sst2", label="y") == "--label y is for files of your own; sst2 needs none"
-    assert said("sick", pair="z") == "--pair z is for files of your own; sick needs none"
+    with expect_error(UserError):
+        read_labelled("reviews", text="t")
+    with expect_error(UserError):
+        read_labelled("sst2", label="y")
+    with expect_error(UserError):
+        read_labelled("sick", pair="z")
 
 
 # What is refused
@@ -609,103 +604,99 @@ def said(name, **options) -> str:
 
 
 BAD = {
-    "c,x,y\n": "has 3 columns, but the first line has 2",
-    "c\n": "has 1 column, but the first line has 2",
-    " ,good\n": "has an empty text",
-    '"\u3000\n",good\n': "has an empty text",
-    "c, \n": "has no label",
-    b"d\xfcd,good\n": "is not UTF-8: a byte 0xfc there belongs to no character",
-    b"d\xed\xa0\x80,good\n": "is not UTF-8: a byte 0xed",
+    "c,x,y\n": "columns",
+    "c\n": "columns",
+    " ,good\n": "empty",
+    '"\u3000\n",good\n': "empty",
+    "c, \n": "label",
+    b"d\xfcd,good\n": "encoding",
+    b"d\xed\xa0\x80,good\n": "encoding",
     'a"b,good\n': None,
-    '"a"b,good\n': "has quotation marks in disorder ('",
+    '"a"b,good\n': "quotes",
 }
 
 
-@pytest.mark.parametrize(("text", "words"), BAD.items(), ids=map(str, BAD.values()))
-def test_a_bad_row_is_named_by_its_line_or_left_out(tmp_path, text, words):
+@pytest.mark.parametrize(("text", "kind"), BAD.items(), ids=map(ascii, BAD))
+def test_a_bad_row_is_named_by_its_line_or_left_out(tmp_path, text, kind):
     data = text.encode() if isinstance(text, str) else text
     good = table(ROWS, head=None).encode()
     path = write(tmp_path / "own.csv", b'text,label\n"two\nlines",good\n' + data + good)
-    if words is None:
+    if kind is None:
         assert len(everything(read_labelled(path))) == 44
         return
-    assert said(path).startswith(f"{path}, line 4 {words}")
+    with expect_error(DataIssue, kind=kind, line=4, file="own.csv") as told:
+        read_labelled(path)
     texts = read_labelled(path, skip_bad=True)
-    (sentence,) = texts.skipped
-    assert sentence.startswith(f"{path}, line 4 {words}")
+    (fault,) = texts.skipped
+    assert (fault, fault.kind, fault.line) == (str(told.value), kind, 4)
     assert everything(texts) == sorted([*ROWS, ("two\nlines", "good")])
 
 
 def test_several_bad_rows_are_counted(tmp_path):
     path = write(tmp_path / "own.csv", "text,label\n" + ",x\n" * 1_500 + table(ROWS, head=None))
-    assert said(path) == f"{path}, line 2 has an empty text (and 1,499 more like this)"
+    with expect_error(DataIssue, kind="empty", line=2, file="own.csv"):
+        read_labelled(path)
     assert len(read_labelled(path, skip_bad=True).skipped) == 1_500
     path = write(tmp_path / "own.csv", "text,label\n" + ",x\n" * 1_500)
-    words = f"{path}: no row is left for train, as none is of use"
-    assert said(path, skip_bad=True) == words
+    with expect_error(DataIssue, kind="empty", file="own.csv"):
+        read_labelled(path, skip_bad=True)
 
 
 @pytest.mark.parametrize("skip_bad", [False, True])
 def test_one_label_is_nothing_to_tell_apart(tmp_path, skip_bad):
     for head in (("text", "label"), None):
         path = write(tmp_path / "own.csv", table([(t, "good") for t, _ in ROWS], head=head))
-        assert said(path, skip_bad=skip_bad) == (
-            f"{path} has one label only, 'good', in 42 rows; there is nothing to tell apart"
-        )
+        with expect_error(DataIssue, kind="one-class", file="own.csv"):
+            read_labelled(path, skip_bad=skip_bad)
 
 
 def test_a_label_that_training_lacks_is_refused_or_left_out(tmp_path):
     write(tmp_path / "own" / "train.csv", table(ROWS))
     rows = [("a", "good"), ("b", "fair"), ("c", "awful")]
     path = write(tmp_path / "own" / "test.csv", table(rows))
-    words = f"{path}, line 3 has label 'fair', which no text to learn from has; there are bad, good"
-    assert said(tmp_path / "own") == f"{words}, so-so (and 1 more like this)"
+    with expect_error(DataIssue, kind="label", line=3, file="test.csv"):
+        read_labelled(tmp_path / "own")
     texts = read_labelled(tmp_path / "own", skip_bad=True)
     assert rows_of(texts, "test") == rows[:1] and len(texts.skipped) == 2
     write(path, table(rows[1:]))
-    words = f"{path}: no row is left for test, as none is of use"
-    assert said(tmp_path / "own", skip_bad=True) == words
+    with expect_error(DataIssue, kind="empty", file="test.csv"):
+        read_labelled(tmp_path / "own", skip_bad=True)
 
 
 def test_many_labels_are_not_all_listed(tmp_path):
     write(tmp_path / "own" / "train.csv", table([(f"t{n}", str(n % 14)) for n in range(60)]))
     write(tmp_path / "own" / "test.csv", table([("t", "x")]))
-    assert said(tmp_path / "own").endswith("there are 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 4 more")
+    with expect_error(DataIssue, kind="label", line=2, file="test.csv"):
+        read_labelled(tmp_path / "own")
 
 
 HEADS = [
-    (
-        ("text", "stars", "id"),
-        {},
-        "names no label column (label, class, sentiment, target); there ",
-    ),
-    (
-        ("words", "label", "id"),
-        {},
-        "names no text column (text, sentence, review, content); there a",
-    ),
-    (("text", "stars", "id"), {"label": "star"}, "has no column 'star'; did you mean 'stars'?"),
-    (("text", "label", "id"), {"label": "zzz"}, "has no column 'zzz'; there are text, label, id"),
-    (("text", "label", "id"), {"text": "Txt"}, "has no column 'Txt'; did you mean 'text'?"),
-    (("text", "review", "label"), {}, "has 2 columns that may be the text, text and review: say "),
-    (("text", "class", "label"), {}, "has 2 columns that may be the label, class and label: say w"),
-    (("t", "t", "label"), {"text": "t"}, "has 2 columns that may be the text, t and t: rename one"),
-    (("a", "b", "c"), {}, "names neither a text column (text, "),
+    (("text", "stars", "id"), {}),
+    (("words", "label", "id"), {}),
+    (("text", "stars", "id"), {"label": "star"}),
+    (("text", "label", "id"), {"label": "zzz"}),
+    (("text", "label", "id"), {"text": "Txt"}),
+    (("text", "review", "label"), {}),
+    (("text", "class", "label"), {}),
+    (("t", "t", "label"), {"text": "t"}),
+    (("a", "b", "c"), {}),
 ]
 
 
-@pytest.mark.parametrize(("head", "options", "words"), HEADS, ids=[words for *_, words in HEADS])
-def test_columns_in_doubt_are_a_sentence(tmp_path, head, options, words):
+@pytest.mark.parametrize(("head", "options"), HEADS, ids=str)
+def test_columns_in_doubt_are_a_sentence(tmp_path, head, options):
     path = write(tmp_path / "own.csv", table([(*row, "7") for row in ROWS], head=head))
-    assert said(path, **options).startswith(f"{path}, line 1 {words}")
+    with expect_error(DataIssue, kind="column", line=1, file="own.csv"):
+        read_labelled(path, **options)
 
 
 def test_a_column_cannot_be_both(tmp_path):
     path = write(tmp_path / "own.csv", table(ROWS))
-    words = f"{path}, line 1: column 'text' cannot be both the text and its label"
-    assert said(path, text="text", label="text") == words
+    with expect_error(DataIssue, kind="column", line=1, file="own.csv"):
+        read_labelled(path, text="text", label="text")
     path = write(tmp_path / "own.csv", "text\na\nb\n")
-    assert said(path) == f"{path}, line 1 has 1 column: there must be two, a text and a label"
+    with expect_error(DataIssue, kind="column", line=1, file="own.csv"):
+        read_labelled(path)
 
 
 @pytest.mark.parametrize("skip_bad", [False, True])
@@ -734,33 +725,38 @@ def test_a_file_that_is_no_table_is_refused(tmp_path, skip_bad):
 @pytest.mark.parametrize("rows", [[("a", "x"), ("b", "y")], [("a", "x"), ("a", "x"), ("b", "y")]])
 def test_too_few_texts_to_hold_one_out_are_refused(tmp_path, rows):
     path = write(tmp_path / "own.csv", table(rows))
-    assert said(path) == (
-        f"{path} has 2 different texts and 2 labels: at least one label needs two texts, of which "
-        "one is held out for validation"
-    )
+    with expect_error(DataIssue, kind="small", file="own.csv"):
+        read_labelled(path)
 
 
 def test_what_is_not_there_or_no_table_is_said(tmp_path):
-    assert said(tmp_path / "own.csv") == f"{tmp_path / 'own.csv'} is not there"
-    assert said("revews") == "revews is not there; did you mean 'reviews'?"
-    assert said("zzz") == "zzz is not there; there are reviews, sst2, sick"
-    assert said("x" * 5000).endswith("cannot be read: File name too long")
+    with expect_error(DataIssue, kind="missing", file="own.csv"):
+        read_labelled(tmp_path / "own.csv")
+    with expect_error(DataIssue, kind="missing", file="revews"):
+        read_labelled("revews")
+    with expect_error(DataIssue, kind="missing", file="zzz"):
+        read_labelled("zzz")
+    with expect_error(DataIssue, kind="unreadable"):
+        read_labelled("x" * 5000)
     path = write(tmp_path / "own.txt", table(ROWS))
-    assert said(path).startswith(f"{path} is no .csv, .tsv or .jsonl: give a table with a text and")
+    with expect_error(DataIssue, kind="format", file="own.txt"):
+        read_labelled(path)
     folder = tmp_path / "own"
     write(folder / "test.csv", table(ROWS))
-    assert said(folder) == f"{folder} has no train.csv, train.tsv or train.jsonl"
+    with expect_error(DataIssue, kind="missing", file="own"):
+        read_labelled(folder)
     write(folder / "train.csv", table(ROWS))
     write(folder / "train.tsv.gz", table(ROWS))
-    words = f"{folder} has two files for train, train.csv and train.tsv.gz: keep one"
-    assert said(folder) == words
+    with expect_error(DataIssue, kind="several", file="own"):
+        read_labelled(folder)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_a_sentence(tmp_path):
     path = write(tmp_path / "own.csv", table(ROWS))
     path.chmod(0)
-    assert said(path) == f"{path} cannot be read: Permission denied"
+    with expect_error(UserError):
+        read_labelled(path)
 
 
 # The values themselves
@@ -772,17 +768,17 @@ def some(**parts: Labelled) -> LabelledSet:
 
 
 def test_values_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="2 texts cannot have 1 labels"):
+    with expect_error(ValueError):
         Labelled(("a", "b"), (0,))
-    with pytest.raises(ValueError, match="2 texts cannot have 1 seconds"):
+    with expect_error(ValueError):
         Labelled(("a", "b"), (0, 1), ("c",))
-    with pytest.raises(ValueError, match="mine has pairs in some parts and single texts in others"):
+    with expect_error(ValueError):
         some(train=Labelled(("a",), (0,), ("b",)), test=Labelled(("a",), (0,)))
-    with pytest.raises(ValueError, match="mine has no part validation; it may be empty"):
+    with expect_error(ValueError):
         LabelledSet("mine", ("a", "b"), {"train": Labelled()})
-    with pytest.raises(ValueError, match="no part 'tset'; there are train, validation, test"):
+    with expect_error(ValueError):
         some()["tset"]
-    with pytest.raises(ValueError, match="test of mine has label 3, but there are 3 classes"):
+    with expect_error(ValueError):
         some(test=Labelled(("a",), (3,)))
 
 
@@ -799,7 +795,7 @@ def test_weights_are_inverse_to_frequency_and_1_on_average(labels):
 def test_a_class_without_texts_has_a_count_but_no_weight():
     texts = some(train=Labelled(("a", "b"), (0, 2)))
     assert texts.counts() == (1, 0, 1) and texts.counts("test") == (0, 0, 0)
-    with pytest.raises(ValueError, match="class 'good' has no text in train"):
+    with expect_error(ValueError):
         texts.weights()
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import grad
 
+from golden import expect_error
 from regard.attention import (
     Elu,
     KVCache,
@@ -139,7 +140,7 @@ def test_positions_in_any_order_are_read_by_position():
     assert "by position" in attention.explain(*qkv, mask=causal, q_pos=order, k_pos=order)
     compare(attention, qkv, mask=causal, q_pos=order, k_pos=order)
     compare(attention, qkv, mask=causal, q_pos=order[0], k_pos=order[0])
-    with pytest.raises(RuntimeError, match="two tokens are at one position"):
+    with expect_error(RuntimeError):
         attention(*qkv, mask=causal, q_pos=(same := order // 2), k_pos=same)
 
 
@@ -339,7 +340,7 @@ def test_where_keys_are_needed_one_by_one_a_layer_keeps_them():
         layer(x, positions=range(4), cache=cache)
     assert seen["MultiHead"].error() < 1e-10
     state = layer.memory()
-    with pytest.raises(RuntimeError, match="watch from the first token on"), watch(layer):
+    with expect_error(RuntimeError), watch(layer):
         layer(x, positions=range(4), cache=state)
 
 
@@ -347,29 +348,26 @@ def test_where_keys_are_needed_one_by_one_a_layer_keeps_them():
 
 
 @pytest.mark.parametrize(
-    "attempt, said",
+    "attempt",
     [
-        (lambda: Linear(Elu), "with its brackets"),
-        (lambda: Linear(torch.sin)(*case()), "returned -0.9.* never negative"),
-        (lambda: Linear(lambda x: x.sum(-1))(*case()), "last axis alone"),
-        (lambda: Linear()(*case(), beta=math.inf), "no limit of hard attention"),
-        (lambda: Linear()(*case(3, 4), mask=causal), "3 queries read 4 keys"),
-        (lambda: Linear(Learned(5))(*case()), "Learned was made for heads 5 wide and sees 6"),
-        (
-            lambda: made()(
-                torch.zeros(1, 2, 4 * D).double(),
-                positions=range(2),
-                mask=window(2),
-                cache=made().memory(),
-            ),
-            "use a KVCache",
+        lambda: Linear(Elu),
+        lambda: Linear(torch.sin)(*case()),
+        lambda: Linear(lambda x: x.sum(-1))(*case()),
+        lambda: Linear()(*case(), beta=math.inf),
+        lambda: Linear()(*case(3, 4), mask=causal),
+        lambda: Linear(Learned(5))(*case()),
+        lambda: made()(
+            torch.zeros(1, 2, 4 * D).double(),
+            positions=range(2),
+            mask=window(2),
+            cache=made().memory(),
         ),
     ],
     ids=range(7),
 )
-def test_what_cannot_work_is_refused_in_a_sentence(attempt, said):
+def test_what_cannot_work_is_refused_in_a_sentence(attempt):
     torch.manual_seed(0)
-    with pytest.raises((ValueError, TypeError), match=said):
+    with expect_error((TypeError, ValueError)):
         attempt()
 
 
@@ -377,7 +375,7 @@ def test_a_state_refuses_tokens_that_come_too_late():
     layer, x = made(), torch.randn(1, 4, 4 * D, dtype=torch.float64)
     state = layer.memory()
     layer(x, positions=range(4), cache=state)
-    with pytest.raises(ValueError, match="from position 2 on come after those up to 3"):
+    with expect_error(ValueError):
         layer(x, positions=range(2, 6), cache=state)
 
 
@@ -386,7 +384,7 @@ def test_a_map_of_ones_own_is_looked_at_once_and_always_by_the_plain_twin():
     compare(attention, case(), mask=causal)
     attention = Linear(lambda x: x + 9)
     compare(attention, case())
-    with pytest.raises(ValueError, match="never negative"):
+    with expect_error(ValueError):
         attention.plain(Call.check(*(x - 30 for x in case())))
 
 

@@ -11,11 +11,12 @@ import torch
 from torch import nn
 
 import toy_run
-from regard.errors import UserError
+from golden import expect_error
+from regard.errors import FieldError, UserError
 from regard.runs import RunFolder, epochs_in
 from regard.train.config import OptimiserConfig, ScheduleConfig, TrainConfig
 from regard.train.estimate import estimate
-from regard.train.loop import Progress, train
+from regard.train.loop import Diverged, Progress, train
 
 
 def run_toy(path: Path, config: TrainConfig = toy_run.CONFIG, **options) -> nn.Module:
@@ -118,9 +119,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_state(tm
         loss, count = toy_run.objective(net, batch)
         return (loss * float("nan") if seen[0] == 16 else loss), count
 
-    with pytest.raises(
-        UserError, match=r"became nan at step 16 \(epoch 2, batch 4\); the state after"
-    ):
+    with expect_error(Diverged):
         run_toy(tmp_path, objective=objective)
     step, state = RunFolder(tmp_path).latest_state()
     assert step == 15
@@ -199,29 +198,29 @@ def test_patience_counts_what_was_measured_and_an_earlier_end_is_measured(tmp_pa
 def test_state_of_another_configuration_is_refused_in_a_sentence(tmp_path):
     run_toy(tmp_path)
     other = nn.Sequential(nn.Linear(2, 5), nn.Linear(5, 2))
-    with pytest.raises(UserError, match="belongs to another configuration: "):
+    with expect_error(UserError):
         run_toy(tmp_path, resume=True, net=other)
 
 
 def test_a_folder_in_use_is_refused_and_a_finished_run_has_nothing_left_to_do(tmp_path):
     done = run_toy(tmp_path)
-    with RunFolder(tmp_path).locked(), pytest.raises(UserError, match="another process"):
+    with RunFolder(tmp_path).locked(), expect_error(UserError):
         run_toy(tmp_path, resume=True)
     assert same(run_toy(tmp_path, resume=True), done)
     assert len(RunFolder(tmp_path).metrics()) == 3
 
 
 @pytest.mark.parametrize(
-    "fields, words",
+    ("fields", "name"),
     [
-        ({"epochs": 0}, "epochs=0: at least 1"),
-        ({"accumulate": 0}, "accumulate=0"),
-        ({"average": 1.0}, r"average=1\.0"),
-        ({"clip": -1.0}, r"clip=-1\.0"),
+        ({"epochs": 0}, "epochs"),
+        ({"accumulate": 0}, "accumulate"),
+        ({"average": 1.0}, "average"),
+        ({"clip": -1.0}, "clip"),
     ],
 )
-def test_impossible_settings_are_named(fields, words):
-    with pytest.raises(ValueError, match=words):
+def test_impossible_settings_are_named(fields, name):
+    with expect_error(FieldError, field=name):
         TrainConfig(**fields)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from golden import expect_error
 from regard.attention import (
     MASKS,
     Mask,
@@ -273,34 +274,34 @@ def test_other_spellings_of_a_mask_are_read_too(loose, strict):
     ids=lambda text: ascii(text[:24]),
 )
 def test_parse_refuses_everything_else_in_a_sentence(nonsense):
-    with pytest.raises(ValueError, match=r"\w+ \w+ \w+"):
+    with expect_error(ValueError):
         Mask.parse(nonsense)
 
 
 @pytest.mark.parametrize(
-    "wrong, meant",
+    "wrong",
     [
-        ("casual", "causal"),
-        ("causal & windw(3)", "window"),
-        ("sink(4)", "sinks"),
-        ("random_key(1, 2)", "random_keys"),
-        ("neighborhood(1, 4)", "neighbourhood"),
-        ("block(3)", "blocks"),
+        "casual",
+        "causal & windw(3)",
+        "sink(4)",
+        "random_key(1, 2)",
+        "neighborhood(1, 4)",
+        "block(3)",
     ],
 )
-def test_parse_suggests_the_nearest_name(wrong, meant):
-    with pytest.raises(ValueError, match=f"did you mean '{meant}'\\?"):
+def test_parse_suggests_the_nearest_name(wrong):
+    with expect_error(ValueError):
         Mask.parse(wrong)
 
 
 def test_parse_lists_the_masks_when_no_name_is_near():
-    with pytest.raises(ValueError, match="there are causal, window, "):
+    with expect_error(ValueError):
         Mask.parse("xyzzy")
 
 
 def test_masks_refuse_pythons_own_and_or_not_and_other_operands():
     for wrong in (lambda: causal and window(3), lambda: not causal, lambda: bool(causal)):
-        with pytest.raises(TypeError, match=r"combine masks with &, \| and ~"):
+        with expect_error(TypeError):
             wrong()
     for wrong in (lambda: causal & 3, lambda: causal | "window(3)", lambda: 3 & causal):
         with pytest.raises(TypeError):
@@ -308,38 +309,38 @@ def test_masks_refuse_pythons_own_and_or_not_and_other_operands():
 
 
 @pytest.mark.parametrize(
-    "make, words",
+    "make",
     [
-        (lambda: window(0), "window: w must be at least 1 .* not 0"),
-        (lambda: window(-3), "not -3"),
-        (lambda: window(2.0), "w is a whole number, not 2.0"),
-        (lambda: window(True), "w is a whole number, not True"),
-        (lambda: window("3"), "w is a whole number, not '3'"),
-        (lambda: window(1 << 31), "not 2147483648"),
-        (lambda: dilated(0, 2), "dilated: w .* not 0"),
-        (lambda: dilated(2, 0), "dilated: step .* not 0"),
-        (lambda: strided(0), "strided: step .* not 0"),
-        (lambda: blocks(0), "blocks: size .* not 0"),
-        (lambda: sinks(-1), "sinks: c must be at least 0 .* not -1"),
-        (lambda: prefix(-1), "not -1"),
-        (lambda: everywhere(-2), "not -2"),
-        (lambda: random_keys(0, 3), "count .* not 0"),
-        (lambda: random_keys(4, 3), "cannot draw 4 keys among 3"),
-        (lambda: random_keys(1, 3, -1), "seed .* not -1"),
-        (lambda: neighbourhood(-1, (3, 3)), "r .* not -1"),
-        (lambda: neighbourhood(1, (0, 3)), "a grid of 0 × 3"),
-        (lambda: axial((3, -1)), "a grid of 3 × -1"),
-        (lambda: axial(0), "a grid of 0 × 0"),
-        (lambda: axial((2.0, 3)), r"a grid is .* not \(2.0, 3\)"),
-        (lambda: axial(2.5), "a grid is .* not 2.5"),
-        (lambda: axial(True), "a grid is .* not True"),
-        (lambda: axial((True, 3)), r"a grid is .* not \(True, 3\)"),
-        (lambda: axial((1, 2, 3)), r"a grid is .* not \(1, 2, 3\)"),
+        lambda: window(0),
+        lambda: window(-3),
+        lambda: window(2.0),
+        lambda: window(True),
+        lambda: window("3"),
+        lambda: window(1 << 31),
+        lambda: dilated(0, 2),
+        lambda: dilated(2, 0),
+        lambda: strided(0),
+        lambda: blocks(0),
+        lambda: sinks(-1),
+        lambda: prefix(-1),
+        lambda: everywhere(-2),
+        lambda: random_keys(0, 3),
+        lambda: random_keys(4, 3),
+        lambda: random_keys(1, 3, -1),
+        lambda: neighbourhood(-1, (3, 3)),
+        lambda: neighbourhood(1, (0, 3)),
+        lambda: axial((3, -1)),
+        lambda: axial(0),
+        lambda: axial((2.0, 3)),
+        lambda: axial(2.5),
+        lambda: axial(True),
+        lambda: axial((True, 3)),
+        lambda: axial((1, 2, 3)),
     ],
 )
-def test_bad_arguments_are_refused_with_their_numbers(make, words, monkeypatch):
+def test_bad_arguments_are_refused_with_their_numbers(make, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as users have it
-    with pytest.raises((ValueError, TypeError), match=words):
+    with expect_error((TypeError, ValueError)):
         make()
 
 
@@ -629,7 +630,7 @@ def test_a_plain_class_of_masks_is_equal_to_itself_alone_and_prints():
 
 @pytest.mark.parametrize("wrong", [range(0, 6, 2), range(3, 0, -1), range(-2, 2)], ids=str)
 def test_a_range_with_steps_or_from_before_the_start_is_refused(wrong):
-    with pytest.raises(ValueError, match="is not a contiguous range from 0 upwards"):
+    with expect_error(ValueError):
         causal(wrong, range(4))
     assert causal(range(5, 3), range(4)).shape == (0, 4)
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from golden import expect_error
 from regard.attention import (
     ATTENTIONS,
     FEATURES,
@@ -95,31 +96,31 @@ def test_each_expression_builds_what_it_says():
 
 
 @pytest.mark.parametrize(
-    "expression, said",
+    "expression",
     [
-        ("liner", "no attention named 'liner'; did you mean 'linear'"),
-        ("xyz", "there are softmax, linear, channels"),
-        ("linear(rely)", "no feature map named 'rely'; did you mean 'relu'"),
-        ("linear(", "cannot read the attention 'linear\\('; an example: linear"),
-        ("linear + 1", "cannot read the attention"),
-        ("__import__('os')", "no attention named '__import__'"),
-        ("linear(os.system)", "'os.system' in 'linear\\(os.system\\)' is not a feature map"),
-        ("linear(relu, elu)", "does not fit linear\\(feature\\)"),
-        ("linear(relu(3))", "'relu\\(3\\)' does not fit relu, without arguments"),
-        ("linear(random('a'))", "does not fit random\\(count, seed\\), whole numbers"),
-        ("linear(random(1, 2, 3))", "does not fit random\\(count, seed\\)"),
-        ("linear(random(width=3))", "does not fit random"),
-        ("linear(random(0))", "random\\(0\\): there must be at least 1 feature"),
-        ("linear(random(-3))", "random\\(-3\\): there must be at least 1"),
-        ("softmax(2)", "softmax takes no arguments"),
-        ("x" * 300, "300 characters; 200 is the limit"),
-        ("", "cannot read the attention ''"),
+        "liner",
+        "xyz",
+        "linear(rely)",
+        "linear(",
+        "linear + 1",
+        "__import__('os')",
+        "linear(os.system)",
+        "linear(relu, elu)",
+        "linear(relu(3))",
+        "linear(random('a'))",
+        "linear(random(1, 2, 3))",
+        "linear(random(width=3))",
+        "linear(random(0))",
+        "linear(random(-3))",
+        "softmax(2)",
+        "x" * 300,
+        "",
     ],
 )
-def test_an_expression_that_means_nothing_is_refused_in_a_sentence(expression, said):
-    with pytest.raises(ValueError, match=said):
+def test_an_expression_that_means_nothing_is_refused_in_a_sentence(expression):
+    with expect_error(ValueError):
         make_attention(expression, 8)
-    with pytest.raises(ValueError, match=said):
+    with expect_error(ValueError):
         stack(StackConfig(**SMALL, attention=expression))
 
 
@@ -237,13 +238,12 @@ def test_a_saved_model_says_all_there_is_to_say():
     ],
 )
 def test_a_mask_is_refused_for_channels_before_anything_is_computed(build):
-    with pytest.raises(ValueError, match="is between tokens, and in attention='channels'"):
+    with expect_error(ValueError):
         build()
 
 
 @pytest.mark.parametrize("build", [gpt, captioner, seq2seq])
 def test_a_model_that_writes_says_why_channels_are_not_for_it(build):
-    said = "mask causal reads only what is before, as every model that writes does, and attention="
-    with pytest.raises(ValueError, match=f"{said}'channels' cannot be masked") as refused:
+    with expect_error(ValueError) as refused:
         build(attention="channels")
     assert "leave it out" not in str(refused.value)  # nobody said it

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from golden import expect_error
 from regard.data.embedded.numerals import drawn, numerals, read, spelled
 from regard.data.images import SPLITS
 from regard.data.pairs import read_pairs
@@ -87,7 +88,7 @@ def test_no_two_numbers_are_spelled_alike(number):
 
 @pytest.mark.parametrize("number", [-1, 1_000_000, 10**12])
 def test_a_number_that_is_too_large_is_a_sentence(number):
-    with pytest.raises(ValueError, match=f"{number} is not spelled here; .* from 0 to 999999"):
+    with expect_error(ValueError):
         spelled(number)
 
 
@@ -116,7 +117,7 @@ def test_a_number_that_is_too_large_is_a_sentence(number):
     ],
 )
 def test_any_other_text_is_no_number(words):
-    with pytest.raises(ValueError, match=r"is no word of a number|is not how a number is spelled"):
+    with expect_error(ValueError):
         read(words)
 
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image
 
+from golden import expect_error
 from regard.look.document import (
     PAGE,
     json_in_html,
@@ -296,7 +297,7 @@ def test_modules_make_no_markup_of_text_and_reach_for_nothing_outside():
 
 
 def test_an_unknown_view_is_refused_by_name():
-    with pytest.raises(ValueError, match=r"no view 'pie'; there are attention, calibration, "):
+    with expect_error(ValueError):
         render(section("pie", {}))
 
 
@@ -350,7 +351,7 @@ def test_packed_maps_come_back_within_half_a_step_of_their_own_scale(drawn):
 
 @pytest.mark.parametrize("bad", [-0.1, math.nan, math.inf])
 def test_maps_that_are_not_shares_are_refused(bad):
-    with pytest.raises(ValueError, match="shares are finite and not negative"):
+    with expect_error(ValueError):
         packed(np.array([[0.5, bad]]))
 
 
@@ -365,7 +366,7 @@ def test_images_come_back_from_their_uri(shape):
 
 @pytest.mark.parametrize("shape", [(5, 7, 2), (0, 7), (5, 7, 5)], ids=str)
 def test_what_is_no_image_is_refused_by_its_shape(shape):
-    with pytest.raises(ValueError, match=re.escape(str(shape))):
+    with expect_error(ValueError):
         png_uri(np.zeros(shape, np.uint8))
 
 

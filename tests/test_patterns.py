@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from golden import expect_error
 from regard.attention import Mask, attend, attend_fused, causal, random_keys, sinks, window
 from regard.attention.masks import windows
 from regard.attention.patterns import (
@@ -71,20 +72,20 @@ def test_a_pattern_is_read_as_the_expression_it_prints(written, expansion):
 
 
 @pytest.mark.parametrize(
-    "wrong, words",
+    "wrong",
     [
-        ("longformer", r"longformer needs its arguments: longformer\(w, c\)"),
-        ("longformer(4)", r"does not fit longformer\(w, c\), whole numbers all"),
-        ("longformer(4, causal)", r"does not fit longformer\(w, c\)"),
-        ("longformer(0, 1)", "w must be at least 1 .* not 0"),
-        ("bigbird(3, 1, 9, 4)", "cannot draw 9 keys among 4"),
-        ("sparse_transformer_fixed(4, 5)", "a block of 4 has no 5 last keys"),
-        ("longfomer(4, 1)", "did you mean 'longformer'"),
-        ("longformer & causal", "longformer needs its arguments"),
+        "longformer",
+        "longformer(4)",
+        "longformer(4, causal)",
+        "longformer(0, 1)",
+        "bigbird(3, 1, 9, 4)",
+        "sparse_transformer_fixed(4, 5)",
+        "longfomer(4, 1)",
+        "longformer & causal",
     ],
 )
-def test_a_pattern_that_cannot_be_is_refused_in_a_sentence(wrong, words):
-    with pytest.raises(ValueError, match=words):
+def test_a_pattern_that_cannot_be_is_refused_in_a_sentence(wrong):
+    with expect_error(ValueError):
         Mask.parse(wrong)
 
 
@@ -177,9 +178,9 @@ def test_layers_to_reach_is_right_for_the_obvious_ones(mask, n, layers):
 
 @pytest.mark.parametrize("n", [0, -1, 4097])
 def test_reach_refuses_what_it_cannot_hold(n):
-    with pytest.raises(ValueError, match=f"1 to 4096 tokens, not for {n}"):
+    with expect_error(ValueError):
         reached(causal, n, 2)
-    with pytest.raises(ValueError, match=f"1 to 4096 tokens, not for {n}"):
+    with expect_error(ValueError):
         layers_to_reach(causal, n)
-    with pytest.raises(ValueError, match="-1 layers"):
+    with expect_error(ValueError):
         reached(causal, 4, -1)

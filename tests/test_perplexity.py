@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
+from golden import expect_error
 from regard.evaluate.perplexity import Foretelling, foretelling, summary, token_losses
 from regard.model import GPT, GPTConfig
 from strategies import examples
@@ -87,15 +88,15 @@ def test_intervals_are_over_blocks_and_hold_the_mean():
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    "call",
     [
-        (lambda: token_losses(model(), np.array([1]), 4), "1 tokens: the second is the first"),
-        (lambda: token_losses(model(), np.array([1, 2]), 4, stride=5), "stride=5 does not lie"),
-        (lambda: foretelling(np.array([]), size=3), "no token was foretold"),
-        (lambda: foretelling(np.array([1.0]), size=0), "a text of 0 bytes"),
-        (lambda: Foretelling.from_values({"tokens": 1}), "not the figures of a text"),
+        lambda: token_losses(model(), np.array([1]), 4),
+        lambda: token_losses(model(), np.array([1, 2]), 4, stride=5),
+        lambda: foretelling(np.array([]), size=3),
+        lambda: foretelling(np.array([1.0]), size=0),
+        lambda: Foretelling.from_values({"tokens": 1}),
     ],
 )
-def test_what_cannot_be_measured_is_said(call, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_cannot_be_measured_is_said(call):
+    with expect_error(ValueError):
         call()

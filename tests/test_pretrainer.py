@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from golden import expect_error
 from regard.config import build, to_values
+from regard.errors import FieldError
 from regard.model import MODELS, Pretrainer, PretrainerConfig
 from test_bert import padded, tied
 from test_torch_oracles import Twins, assert_same, scrambled
@@ -79,16 +81,16 @@ def test_each_question_has_a_head_of_its_own_on_what_bert_makes_of_the_first_wor
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    "asked",
     [
-        ((), "no question 'nxt'; this model was asked none"),
-        (("next", "inverted"), "no question 'nxt'; this model was asked next, inverted"),
+        (),
+        ("next", "inverted"),
     ],
     ids=["none", "two"],
 )
-def test_an_unknown_question_is_said_in_a_sentence(asked, words):
+def test_an_unknown_question_is_said_in_a_sentence(asked):
     model = made(*asked)
-    with pytest.raises(ValueError, match=f"^{words}$"):
+    with expect_error(ValueError):
         model.answer("nxt", torch.zeros(1, 3, C, dtype=torch.float64))
 
 
@@ -121,7 +123,7 @@ def test_it_is_among_the_models_and_its_configuration_is_read_back():
     config = PretrainerConfig(**SMALL, asked=("next", "inverted"))
     assert build(PretrainerConfig, to_values(config)) == config
     assert MODELS["pretrainer"].build(**to_values(config)).config == config
-    with pytest.raises(ValueError, match="each name once"):
+    with expect_error(FieldError, field="asked"):
         PretrainerConfig(**SMALL, asked=("next", "next"))
-    with pytest.raises(ValueError, match="answered by the pooler"):
+    with expect_error(FieldError, field="asked"):
         PretrainerConfig(**SMALL, asked=("next",), pooler=False)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from golden import expect_error
 from regard.look.attention_figure import DEPTHS
 from regard.look.document import write_document
 from regard.look.figures import drawing
@@ -828,24 +829,18 @@ def test_several_paths_are_all_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    "options",
     [
-        ({"asked": []}, "0 words that look at 0 have nothing to show"),
-        ({"read": []}, "3 words that look at 0 have nothing to show"),
-        (
-            {"maps": np.ones((2, 2, 3, 4))},
-            r"3 words that look at 3 have maps of shape \(2, 2, 3, 4\)",
-        ),
-        ({"maps": np.ones((0, 2, 3, 3))}, r"maps of shape \(0, 2, 3, 3\), not \(layers, heads"),
-        (
-            {"maps": np.full((2, 2, 3, 3), np.nan)},
-            "36 shares of the maps are negative or not finite",
-        ),
-        ({"maps": -np.ones((2, 2, 3, 3))}, "36 shares of the maps are negative or not finite"),
-        ({"most": 0}, "most=0: there must be at least 1 word"),
+        {"asked": []},
+        {"read": []},
+        {"maps": np.ones((2, 2, 3, 4))},
+        {"maps": np.ones((0, 2, 3, 3))},
+        {"maps": np.full((2, 2, 3, 3), np.nan)},
+        {"maps": -np.ones((2, 2, 3, 3))},
+        {"most": 0},
     ],
 )
-def test_what_does_not_fit_is_refused_in_a_sentence(options, words):
+def test_what_does_not_fit_is_refused_in_a_sentence(options):
     asked, maps = list("abc"), np.full((2, 2, 3, 3), 1 / 3)
-    with pytest.raises(ValueError, match=words):
+    with expect_error(ValueError):
         sheet(**{"asked": asked, "maps": maps, **options})

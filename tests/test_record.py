@@ -6,6 +6,7 @@ import shlex
 import pytest
 
 import regard as rg
+from golden import expect_error, golden
 from regard.cli import main
 from regard.commands import train_for
 from regard.errors import UserError
@@ -82,7 +83,7 @@ def test_a_field_as_it_is_typed(key, value, typed):
 def test_runs_that_differ_in_more_than_their_seed_are_not_averaged(runs, tmp_path):
     other = small(tmp_path, smoothing=0.2)
     judged = [run.evaluate("validation") for run in (runs[0], other)]
-    with pytest.raises(UserError, match=r"has smoothing = 0\.2 and .* 0\.0"):
+    with expect_error(UserError):
         recorded([runs[0], other], judged, "validation")
 
 
@@ -103,7 +104,7 @@ def test_only_figures_on_a_runs_own_data_are_recorded(runs, tmp_path, capsys):
     path = str(runs[0].folder.path)
     command = ["evaluate", path, "--data", "digits", "--record", str(tmp_path / "x.json")]
     assert main(command) == 2
-    assert "--record keeps figures on a run's own data" in capsys.readouterr().err
+    golden(capsys.readouterr().err)
 
 
 def test_runs_of_two_tasks_have_no_mean_and_no_figure_together(runs, tmp_path, capsys):
@@ -117,4 +118,4 @@ def test_runs_of_two_tasks_have_no_mean_and_no_figure_together(runs, tmp_path, c
     both = [str(runs[0].folder.path), str(text.folder.path)]
     for command in (["evaluate", *both], ["compare", *both, "--out", str(tmp_path / "c.png")]):
         assert main(command) == 2
-        assert "one of language: name runs of one task" in capsys.readouterr().err
+        golden(capsys.readouterr().err)

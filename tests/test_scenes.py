@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.path import Path as Outline
 
+from golden import expect_error
 from regard.data.embedded.scene_drawing import HOLE, RIM, boxes, coverage, draw, signed_distance
 from regard.data.embedded.scene_grammar import (
     BACKWARD,
@@ -385,19 +386,19 @@ def test_a_thousand_pictures_a_second_are_made():
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    "call",
     [
-        (lambda: scene(0, "dev"), "split 'dev' is none of train, validation, test"),
-        (lambda: scene(-1, "train"), "index -1"),
-        (lambda: scene(0, "train", -3), "seed -3"),
-        (lambda: draw(scene(0, "train"), 4), "size 4 is not within 8 … 1024"),
-        (lambda: captions(scene(0, "train"), 0), "1 to 20 captions, not 0"),
-        (lambda: captions(scene(0, "train"), 21), "not 21"),
-        (lambda: captions(Scene(7, (), Background(), ())), "scene 7 has no relation"),
+        lambda: scene(0, "dev"),
+        lambda: scene(-1, "train"),
+        lambda: scene(0, "train", -3),
+        lambda: draw(scene(0, "train"), 4),
+        lambda: captions(scene(0, "train"), 0),
+        lambda: captions(scene(0, "train"), 21),
+        lambda: captions(Scene(7, (), Background(), ())),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence(call, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
+def test_what_cannot_be_is_refused_in_a_sentence(call):
+    with expect_error(ValueError):
         call()
 
 

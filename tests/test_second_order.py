@@ -12,6 +12,7 @@ from torch.func import grad as grad_of
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from golden import expect_error
 from regard.attention import (
     Elu,
     Learned,
@@ -278,7 +279,7 @@ def test_in_a_checkpoint_a_graph_of_gradients_changes_no_gradient():
 def test_somebody_elses_kernel_refuses_a_second_derivative_as_soon_as_it_matters():
     x = torch.ones(3, requires_grad=True)
     assert torch.equal(grad(refuse_second(2 * x, "their kernel").sum(), x)[0], 2 * torch.ones(3))
-    with pytest.raises(RuntimeError, match=r"^their kernel has no gradients of gradients"):
+    with expect_error(RuntimeError):
         grad(refuse_second(2 * x, "their kernel").sum(), x, create_graph=True)
 
 

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from golden import expect_error
 from regard.attention import attend
 from regard.config import build, to_values
+from regard.errors import FieldError
 from regard.evaluate.generate import Generated, Rules, beam_search, greedy, sample
 from regard.model import MODELS, Sentences, Seq2Seq, Seq2SeqConfig
 from strategies import chunkings, examples
@@ -180,7 +182,7 @@ def test_several_texts_of_one_source_share_it(kind, ragged):
     ]
     for a, b in zip(*slopes, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
-    with pytest.raises(ValueError, match="7 texts are not the same number about each of 3"):
+    with expect_error(ValueError):
         model(source, texts(7))
 
 
@@ -446,7 +448,7 @@ def test_the_reader_has_as_many_blocks_as_said(said, blocks):
     assert len(model.decoder) == model.config.layers == 2
     assert all(block.cross is None for block in model.encoder)
     assert all(block.cross is not None for block in model.decoder)
-    with pytest.raises(ValueError, match="reading_layers=0: there must be at least 1"):
+    with expect_error(FieldError, field="reading_layers"):
         Seq2SeqConfig(reading_layers=0)
 
 
@@ -508,12 +510,11 @@ def test_2017_as_written_learns_to_copy():
 
 def test_what_is_longer_than_learned_positions_is_refused_in_one_sentence():
     model, rules = made(length=N), Rules(begin=BEGIN, end=END, longest=N + 1, shortest=N + 1)
-    past = rf"^position {N} is past the end of a learned table of {N}; train a longer one, or use"
-    with pytest.raises(ValueError, match=past):
+    with expect_error(ValueError):
         model(Sentences(texts(n=N + 1)), texts())
-    with pytest.raises(ValueError, match=past):
+    with expect_error(ValueError):
         model(sources(), texts(n=N + 1))
-    with pytest.raises(ValueError, match=past):
+    with expect_error(ValueError):
         greedy(model, sources(), rules)
 
 
@@ -524,5 +525,5 @@ def test_no_sources_are_translated_into_nothing_and_other_words_are_refused():
         assert search(model, none, rules) == Generated([], [], [], [])
     assert len(sources()) == B
     for n in (1, 2):
-        with pytest.raises(ValueError, match="words for 6 texts, and 3 are being written"):
+        with expect_error(ValueError):
             model.step(texts(6, n), model.start(sources()))

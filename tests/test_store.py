@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from golden import expect_error
 from official import write_photos
 from regard.cli import main
 from regard.data import store, workers
@@ -16,7 +17,7 @@ from regard.data.catalogue import read_images
 from regard.data.decode import decode
 from regard.data.images import SPLITS, ArrayImages, FileImages
 from regard.data.store import at_size, store_folder
-from regard.errors import UserError
+from regard.errors import DataIssue
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_a_script_without_a_guard_may_use_several_processes(photos, tmp_path):
 def test_a_worker_that_dies_is_a_sentence_with_the_file(photos, monkeypatch):
     paths = read_images(photos).train.images.paths
     monkeypatch.setattr(workers, "START", "import os; os._exit(7)")
-    with pytest.raises(UserError, match=r"\.png: the process that was decoding it ended with"):
+    with expect_error(DataIssue, kind="crash", file="1.png"):
         workers.decode_all(paths, None, workers=2)
 
 
@@ -161,7 +162,7 @@ def test_a_bad_file_stops_or_is_skipped_and_named(photos):
     (photos / "dog" / "3.png").write_bytes(b"")
     images = read_images(photos)
     for _ in range(2):  # decoded, then kept
-        with pytest.raises(UserError, match="no image but text"):
+        with expect_error(DataIssue, kind="image", file="4.png"):
             at_size(images, 8)
         some = at_size(images, 8, skip_bad=True)
         assert sorted(some.skipped)[0].startswith(str(bad)) and len(some.skipped) == 2
@@ -173,7 +174,7 @@ def test_a_bad_file_stops_or_is_skipped_and_named(photos):
 def test_a_class_of_which_nothing_can_be_read_is_an_error(photos):
     for path in (photos / "dog").iterdir():
         path.write_bytes(b"")
-    with pytest.raises(UserError, match="no readable image of 'dog' is left for training"):
+    with expect_error(DataIssue, kind="empty"):
         at_size(read_images(photos), 8, skip_bad=True)
 
 

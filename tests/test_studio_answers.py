@@ -26,6 +26,8 @@ import torch
 from PIL import Image
 from torch import nn
 
+from golden import expect_error
+
 pytest.importorskip("starlette")
 
 from starlette.applications import Starlette
@@ -800,7 +802,7 @@ def test_no_more_runs_are_kept_than_are_allowed(tmp_path):
     for path in paths:
         loaded.run_of(path)
     assert names(loaded) == ["toy-1", "toy-2"]
-    with pytest.raises(ValueError, match="most=0"):
+    with expect_error(ValueError):
         Loaded(most=0)
 
 

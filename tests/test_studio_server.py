@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from golden import expect_error
 from regard.cli import typed_in_place
 from regard.commands import train_for
 from regard.config import build, to_values
@@ -191,7 +192,7 @@ def test_our_own_page_can_start(client: TestClient, processes: list[Process]) ->
 
 
 def test_where_others_can_come_a_token_is_asked_for(root: Path) -> None:
-    with pytest.raises(ValueError, match="no token"):
+    with expect_error(ValueError):
         TestClient(make_app(root, host="0.0.0.0")).get("/")
     away = "http://10.1.2.3:8347"
     app = make_app(root, host="0.0.0.0", token="right-token")
@@ -545,7 +546,7 @@ def test_names_are_made_fit_for_addresses_and_unique(root: Path, tmp_path: Path)
     assert set(found) == {"same", "same-2", "with-space", "with-space-2"}
     assert found["with-space"] == root / "with-space"
     assert found["same-2"] == other
-    with pytest.raises(UserError, match="no run"):
+    with expect_error(UserError):
         Runs(root, [tmp_path / "missing"], Trainings(root))
 
 
@@ -736,7 +737,7 @@ def test_words_in_a_list_cannot_become_flags() -> None:
     recipe = recipe_of("language", "docstrings")
     config = recipe.config(find("language").load_config())
     after = changed(recipe, config, {"speaking.stop": ["--out", "/tmp/else"]}, "language")
-    with pytest.raises(UserError, match="dash"):
+    with expect_error(UserError):
         flags_of(config, after)
     fine = changed(recipe, config, {"speaking.stop": ["a", "b c"]}, "language")
     assert flags_of(config, fine) == ["--speaking.stop", "a", "b c"]
@@ -1081,9 +1082,9 @@ def test_the_command_serves_tells_live_and_ends_in_order(root: Path) -> None:
 def test_a_port_that_is_taken_is_told_in_a_sentence() -> None:
     with listening("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
-        with pytest.raises(UserError, match=f"port {port} .*another studio"):
+        with expect_error(UserError):
             listening("127.0.0.1", port)
-    with pytest.raises(UserError, match="no address"):
+    with expect_error(UserError):
         listening("no host at all", 1)
     with pytest.raises(UserError):
         listening("127.0.0.1", 70_000)
@@ -1092,11 +1093,11 @@ def test_a_port_that_is_taken_is_told_in_a_sentence() -> None:
 def test_a_root_that_cannot_be_a_folder_of_runs_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("")
-    with pytest.raises(UserError, match=r"notes\.txt is a file, .* it lies in "):
+    with expect_error(UserError):
         studio(root=file)
-    with pytest.raises(UserError, match="is a file"):
+    with expect_error(UserError):
         check_root(file / "runs")
-    with pytest.raises(UserError, match=r"there is no folder .*none; there is "):
+    with expect_error(UserError):
         check_root(tmp_path / "none" / "runs")
     check_root(tmp_path)
     check_root(tmp_path / "runs")
@@ -1107,8 +1108,7 @@ def test_a_studio_without_its_server_says_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    cure = r"needs uvicorn; in the folder of regard: pip install '\.\[studio\]' -c constraints.txt$"
-    with pytest.raises(UserError, match=cure):
+    with expect_error(UserError):
         studio(root=tmp_path, open_browser=False)
 
 

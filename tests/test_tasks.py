@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 import regard as rg
+from golden import expect_error
 from regard.config import build, to_values
-from regard.errors import UserError
+from regard.errors import ConfigError, UserError
 from regard.tasks import TASKS, find
 from regard.tasks.recipe import choose_recipe, read_recipe, recipes
 from regard.tasks.run import flattened
@@ -54,7 +55,7 @@ def test_a_planted_name_is_found(text):
 
 
 def test_a_mistyped_task_gets_the_nearest_name():
-    with pytest.raises(UserError, match="no task 'clasify'; did you mean 'classify'"):
+    with expect_error(UserError):
         find("clasify")
 
 
@@ -101,22 +102,21 @@ def test_a_recipe_of_ones_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "key"),
     [
-        ("[model]\nwitdh = 3\n", "there is no model.witdh; did you mean model.width?"),
-        ("[recipe]\ntask = 'other'\n", "is a recipe for other, not for classify"),
-        ("[recipe]\nminuts = 3\n", "there is no recipe.minuts; did you mean recipe.minutes?"),
-        ("batch = 'many'\n", "batch = 'many' is not a whole number"),
-        ("[model]\nwidth = 10\nheads = 4\n", "width=10 does not split into heads=4"),
-        ("data = ", "is not TOML"),
+        ("[model]\nwitdh = 3\n", "model.witdh"),
+        ("[recipe]\ntask = 'other'\n", "recipe.task"),
+        ("[recipe]\nminuts = 3\n", "recipe.minuts"),
+        ("batch = 'many'\n", "batch"),
+        ("[model]\nwidth = 10\nheads = 4\n", "model.width"),
+        ("data = ", ""),
     ],
 )
-def test_a_recipe_with_a_mistake_is_refused_in_a_sentence(tmp_path, text, said):
+def test_a_recipe_with_a_mistake_is_refused_in_a_sentence(tmp_path, text, key):
     path = tmp_path / "mine.toml"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(UserError) as refused:
+    with expect_error(ConfigError, key=key, file=path):
         read_recipe(path, "classify").config(find("classify").load_config())
-    assert str(path) in str(refused.value) and said in str(refused.value)
 
 
 # The façade

@@ -3,11 +3,11 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from golden import expect_error
 from regard.data.lines import lined
 from regard.data.text_batches import (
     Buckets,
@@ -49,9 +49,7 @@ def test_windows_cover_a_text_evenly_and_share_the_overlap(n, longest, data):
 
 def test_windows_that_share_everything_are_refused():
     for overlap in (-1, 4, 5):
-        with pytest.raises(
-            ValueError, match=rf"overlap={overlap} must be in 0 … 3, below longest=4"
-        ):
+        with expect_error(ValueError):
             windows([1] * 9, 4, overlap)
 
 

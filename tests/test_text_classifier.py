@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.autograd import grad
 
+from golden import expect_error
 from regard.attention import attend
 from regard.config import build, to_values
+from regard.errors import FieldError
 from regard.model.config import TextClassifierConfig
 from regard.model.text_classifier import TextClassifier
 from regard.model.votes import GAIN, Votes
@@ -121,11 +123,8 @@ def test_dropout_of_the_head_is_for_training_alone():
 def test_a_configuration_survives_and_contradictions_are_named():
     config = configured(pool="max", head_dropout=0.2)
     assert build(TextClassifierConfig, to_values(config)) == config
-    for fields, words in (
-        ({"classes": 1}, "classes=1: there must be at least 2"),
-        ({"head_dropout": 1.0}, "head_dropout=1.0: a share lies in 0 ≤ … < 1"),
-    ):
-        with pytest.raises(ValueError, match=words):
+    for fields, name in (({"classes": 1}, "classes"), ({"head_dropout": 1.0}, "head_dropout")):
+        with expect_error(FieldError, field=name):
             configured(**fields)
 
 
@@ -177,13 +176,13 @@ def test_votes_count_for_as_much_as_is_said(say):
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "name"),
     [
-        ({"votes": -1}, "votes=-1: a number of rows cannot be negative"),
-        ({"say": -0.5}, "say=-0.5: votes cannot count for less than nothing"),
-        ({"say": math.inf}, "say=inf: it must be a finite number"),
+        ({"votes": -1}, "votes"),
+        ({"say": -0.5}, "say"),
+        ({"say": math.inf}, "say"),
     ],
 )
-def test_votes_that_make_no_sense_are_refused(fields, words):
-    with pytest.raises(ValueError, match=words):
+def test_votes_that_make_no_sense_are_refused(fields, name):
+    with expect_error(FieldError, field=name):
         configured(**fields)

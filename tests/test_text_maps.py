@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from golden import expect_error
 from regard.attention import attend
 from regard.attention.channel import attend_channels
 from regard.look.places import has_places
@@ -210,12 +211,12 @@ def test_a_watched_model_reads_with_the_maps_it_shows(order):
 
 @pytest.mark.parametrize("n", [4, 7], ids="n={}".format)  # a head is 4 wide
 def test_a_map_between_channels_is_refused_as_one_of_words_whatever_its_shape(n):
-    model, said = reader(attention="channels"), f"4 × 4 channels, and there is none of its {n}"
-    with pytest.raises(ValueError, match=f"in blocks.0.attention channels read.* {said} tokens"):
+    model = reader(attention="channels")
+    with expect_error(ValueError):
         bert_maps(model, text(2, n))
     other = translator()
     other.decoder[1].cross.attention = attend_channels
-    with pytest.raises(ValueError, match=f"in decoder.1.cross channels read channels.* {said}"):
+    with expect_error(ValueError):
         alignment_maps(other, Sentences(text(2, n)), text(2, n))
     assert not has_places(model) and not has_places(deepcopy(model)) and has_places(other)
 
@@ -223,8 +224,7 @@ def test_a_map_between_channels_is_refused_as_one_of_words_whatever_its_shape(n)
 @pytest.mark.parametrize("build", [writer, reader, translator])
 def test_a_model_in_training_is_refused(build):
     model = build(dropout=0.1).train()
-    name = type(model).__name__
-    with pytest.raises(ValueError, match=f"{name} is in training"):
+    with expect_error(ValueError):
         if build is translator:
             alignment_maps(model, Sentences(text(1, 3)), text(1, 3))
         else:
@@ -289,7 +289,7 @@ def test_layers_that_come_one_by_one_make_the_same_item():
 def test_shares_that_are_none_are_refused(wrong):
     maps = np.full((1, 1, 2, 2), 0.5)
     maps[0, 0, 1, 0] = wrong
-    with pytest.raises(ValueError, match="shares are finite and not negative"):
+    with expect_error(ValueError):
         reading_item("", ["a", "b"], None, maps)
 
 
@@ -302,5 +302,5 @@ def test_an_item_of_one_head_has_no_mean():
 
 @pytest.mark.parametrize("shape", [(2, 2, 3, 3), (2, 2, 3, 2), (0, 2, 2, 3)], ids=str)
 def test_maps_that_do_not_fit_the_words_are_refused(shape):
-    with pytest.raises(ValueError, match="2 words that look at 3 have maps of shape"):
+    with expect_error(ValueError):
         reading_item("", ["x", "y"], ["a", "b", "c"], np.zeros(shape))

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import regard as rg
+from golden import expect_error
 from regard.cli import SHORT_WAITS, let_threads_sleep
-from regard.errors import UserError
+from regard.errors import FieldTypeError, UserError
 from regard.train import threads as choosing
 from regard.train.config import TrainConfig
 from regard.train.estimate import correction
@@ -120,7 +121,7 @@ def test_threads_that_are_no_number_of_threads_are_refused(given, tmp_path):
 
 def test_a_configuration_takes_auto_or_a_number():
     assert TrainConfig(threads=2).threads == 2 and TrainConfig().threads == "auto"
-    with pytest.raises(TypeError, match=r"threads='Auto' is not of the kind"):
+    with expect_error(FieldTypeError, field="threads"):
         TrainConfig(threads="Auto")
 
 

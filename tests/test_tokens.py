@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from golden import expect_error
 from regard.data import corpus as corpus_module
 from regard.data import tokens as module
 from regard.data.corpus import read_corpus
@@ -17,7 +18,7 @@ from regard.data.letters import CharacterVocabulary
 from regard.data.text import Span, Text
 from regard.data.tokens import tokenised, tokens_folder, tokens_in_memory, tokens_of
 from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
-from regard.errors import UserError
+from regard.errors import DataIssue
 
 LINES = "".join(f"Line {n}: a dog's life, 犬 🐕!\n" for n in range(300))
 KINDS = {
@@ -175,7 +176,7 @@ def test_nothing_half_written_is_ever_in_place(text, monkeypatch):
 def test_a_fault_in_the_text_is_told_and_nothing_is_kept(text):
     (span,) = text.pieces
     span.path.write_bytes(LINES.encode()[:-1] + b"\xff")
-    with pytest.raises(UserError, match=r"book\.txt is not UTF-8"):
+    with expect_error(DataIssue, kind="encoding", file="book.txt"):
         tokens_of(text, fit_vocabulary([], KINDS["raw"]))
     assert list(tokens_folder().iterdir()) == []
 
@@ -184,7 +185,7 @@ def test_a_text_that_changes_meanwhile_is_not_kept_under_the_wrong_name(text):
     text.digest()
     (span,) = text.pieces
     span.path.write_text(LINES.replace("dog", "cat"), encoding="utf-8", newline="")
-    with pytest.raises(UserError, match="has changed since it was first looked at"):
+    with expect_error(DataIssue, kind="changed"):
         tokens_of(text, fit_vocabulary([], KINDS["raw"]))
     assert list(tokens_folder().iterdir()) == []
 

@@ -9,6 +9,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from golden import expect_error
 from regard.errors import UserError
 from regard.evaluate import translation
 from regard.evaluate.bleu import BleuCounts
@@ -174,7 +175,7 @@ def test_the_worst_come_first_and_ties_by_row():
     assert worst(scores, 99).size == 6 and best(scores, 0).size == 0
     same = assess(["a"] * 4, ["a"] * 4, rounds=100)
     assert worst(same, 3).tolist() == best(same, 3).tolist() == [0, 1, 2]
-    with pytest.raises(ValueError, match="count=-1 is below 0"):
+    with expect_error(ValueError):
         worst(scores, -1)
 
 
@@ -184,7 +185,7 @@ def test_scores_are_kept_as_json():
     assert again.to_values() == scores.to_values() and summary(again) == summary(scores)
     assert again.figures == scores.figures and again.count == 6
     for damaged in ({}, {**scores.to_values(), "figures": {"BLEU": {}}}):
-        with pytest.raises(ValueError, match="these are not the values of scores"):
+        with expect_error(ValueError):
             Scores.from_values(damaged)
 
 
@@ -203,19 +204,19 @@ def test_the_summary_says_what_is_what():
 
 
 @pytest.mark.parametrize(
-    ("said", "known", "words"),
+    ("said", "known"),
     [
-        (["a"], ["a", "b"], "there are 1 hypotheses and 2 references; each hypothesis needs"),
-        ([], [], "there are 0 hypotheses; at least one is needed"),
-        (["a", "b"], ["a", " \n"], r"references\[1\] of 2 is empty"),
+        (["a"], ["a", "b"]),
+        ([], []),
+        (["a", "b"], ["a", " \n"]),
     ],
 )
-def test_what_cannot_be_compared_is_a_sentence(said, known, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_cannot_be_compared_is_a_sentence(said, known):
+    with expect_error(ValueError):
         assess(said, known)
 
 
 def test_without_sacrebleu_there_is_a_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    with pytest.raises(UserError, match="scored by sacreBLEU: run pip install sacrebleu"):
+    with expect_error(UserError):
         assess(["a"], ["a"])

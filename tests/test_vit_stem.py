@@ -8,8 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from golden import expect_error
 from regard.config import build, change, to_toml
-from regard.errors import UserError
+from regard.errors import ConfigError, FieldError
 from regard.model import PatchEmbed, ViT, ViTConfig
 from regard.model.parts import ConvStem, initialise, make_head
 
@@ -87,7 +88,7 @@ def test_an_image_does_not_change_with_its_neighbours_in_the_batch():
 def test_a_convolved_vit_reads_images_of_other_sizes(place):
     model = ViT(ViTConfig(**SMALL, stem="conv", place=place))
     assert model.features(torch.randn(2, 3, 24, 20)).shape == (2, 30 + 1, 16)
-    with pytest.raises(ValueError, match="24 × 18 pixels does not split into patches of 4 × 4"):
+    with expect_error(ValueError):
         model(torch.randn(1, 3, 24, 18))
 
 
@@ -152,18 +153,15 @@ def test_convolutions_get_first_weights_like_linear_layers(how):
 
 
 @pytest.mark.parametrize(
-    "fields, words",
+    ("fields", "name"),
     [
-        (
-            {"stem": "conv", "normalise_patches": True},
-            "normalise_patches=True works on .* and stem='conv' cuts none",
-        ),
-        ({"head": (64, 0)}, r"head=\(64, 0\): hidden widths are whole numbers of at least 1"),
+        ({"stem": "conv", "normalise_patches": True}, "normalise_patches"),
+        ({"head": (64, 0)}, "head"),
     ],
     ids=str,
 )
-def test_contradicting_stems_and_heads_are_refused_in_a_sentence(fields, words):
-    with pytest.raises(ValueError, match=words):
+def test_contradicting_stems_and_heads_are_refused_in_a_sentence(fields, name):
+    with expect_error(FieldError, field=name):
         ViTConfig(**fields)
 
 
@@ -198,7 +196,7 @@ def test_a_head_survives_the_file(head):
 
 def test_a_head_is_changed_by_name_and_a_word_in_it_refused():
     assert change(ViTConfig(), {"head": [64, 64]}).head == (64, 64)
-    with pytest.raises(UserError, match=r"head\[1\] = 'wide' is not a whole number"):
+    with expect_error(ConfigError, key="head[1]"):
         change(ViTConfig(), {"head": [64, "wide"]})
 
 

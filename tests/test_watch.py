@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 
+from golden import expect_error
 from regard.attention import KVCache, MultiHead, attend, causal, rotary, trace_shapes, watch, window
 from regard.model import Block, FeedForward, ViT, ViTConfig
 
@@ -103,16 +104,16 @@ def test_rows_and_heads_that_are_not_there_are_named_with_their_layer(asked):
     model = vit()
     with watch(model) as seen:
         model(IMAGES)
-    with pytest.raises(ValueError, match=r"blocks\.0\.attention has (17|4), from 0 to"):
+    with expect_error(ValueError):
         seen["blocks.0.attention"].weights(**asked)
 
 
 def test_an_unknown_layer_is_named_beside_the_known_ones():
     with watch(MultiHead(8, 2)) as seen:
         pass
-    with pytest.raises(KeyError, match=r"'blocks.9.attention'.*layers seen: none"):
+    with expect_error(KeyError):
         seen["blocks.9.attention"]
-    with pytest.raises(ValueError, match="Linear has no MultiHead"), watch(torch.nn.Linear(1, 1)):
+    with expect_error(ValueError), watch(torch.nn.Linear(1, 1)):
         pass
 
 
@@ -124,8 +125,7 @@ def test_only_the_layers_named_are_kept():
     with watch(model, "blocks.[01].*") as seen:
         model(IMAGES)
     assert list(seen) == ["blocks.0.attention", "blocks.1.attention"]
-    words = r"named 'blocks.7\.\*'; there are blocks.0.attention"
-    with pytest.raises(ValueError, match=words), watch(model, "blocks.7.*"):
+    with expect_error(ValueError), watch(model, "blocks.7.*"):
         pass
 
 
@@ -133,7 +133,7 @@ def test_a_map_too_large_to_hold_is_refused_with_its_size_and_rows_are_not():
     layer = MultiHead(2, 1)
     with torch.no_grad(), watch(layer) as seen:
         layer(torch.randn(1, 20_000, 2))
-    with pytest.raises(ValueError, match="400,000,000 entries, more than 268,435,456"):
+    with expect_error(ValueError):
         seen["MultiHead"].weights()
     assert seen["MultiHead"].weights(rows=[7]).shape == (1, 1, 1, 20_000)
 
@@ -194,7 +194,7 @@ def test_rollout_refuses_layers_that_read_a_cache():
     layer, x = MultiHead(8, 2, mask=causal), torch.randn(1, 3, 8)
     with torch.no_grad(), watch(layer) as seen:
         layer(x, positions=torch.tensor([2, 0, 1]), cache=KVCache(size=3))
-    with pytest.raises(ValueError, match="MultiHead read 3 keys with 3 queries elsewhere"):
+    with expect_error(ValueError):
         seen.rollout()
 
 
@@ -231,7 +231,7 @@ def test_rollout_passes_over_layers_that_read_another_sequence():
     torch.testing.assert_close(seen.rollout(), own)
     with watch(block.cross) as other:
         block.cross(torch.randn(1, 4, 8), torch.randn(1, 6, 8))
-    with pytest.raises(ValueError, match="no layer of self-attention"):
+    with expect_error(ValueError):
         other.rollout()
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import grad
 
+from golden import expect_error
 from regard.attention import (
     Mask,
     attend,
@@ -170,26 +171,26 @@ def test_every_composition_is_read_back_from_what_it_prints(mask):
 
 
 @pytest.mark.parametrize(
-    "make, words",
+    "make",
     [
-        (lambda: windows(0, (4, 4)), "windows: size must be at least 1 .* not 0"),
-        (lambda: windows(3, (4, 4), -1), "windows: shift must be at least 0 .* not -1"),
-        (lambda: windows(3, (4, 4), 3), "shift of 3 is not under the size of 3; write 0"),
-        (lambda: windows(3, (4, 4), 8), "shift of 8 is not under the size of 3; write 2"),
-        (lambda: windows(3, (0, 4)), "a grid of 0 × 4"),
-        (lambda: windows(3, (4, 4, 4)), r"a grid is .* not \(4, 4, 4\)"),
-        (lambda: windows(2.0, (4, 4)), "size is a whole number, not 2.0"),
-        (lambda: summary(4, 5), "a block of 4 has no 5 last keys"),
-        (lambda: summary(4, 0), "summary: c must be at least 1 .* not 0"),
-        (lambda: Mask.parse("windows(4)"), r"does not fit windows\(size, grid, shift\)"),
-        (lambda: Mask.parse("windows"), r"windows needs its arguments: windows\(size, grid, shift"),
-        (lambda: Mask.parse("windws(2, 4)"), "did you mean 'windows'"),
-        (lambda: Mask.parse("windows(0, (4, 4))"), "size must be at least 1"),
+        lambda: windows(0, (4, 4)),
+        lambda: windows(3, (4, 4), -1),
+        lambda: windows(3, (4, 4), 3),
+        lambda: windows(3, (4, 4), 8),
+        lambda: windows(3, (0, 4)),
+        lambda: windows(3, (4, 4, 4)),
+        lambda: windows(2.0, (4, 4)),
+        lambda: summary(4, 5),
+        lambda: summary(4, 0),
+        lambda: Mask.parse("windows(4)"),
+        lambda: Mask.parse("windows"),
+        lambda: Mask.parse("windws(2, 4)"),
+        lambda: Mask.parse("windows(0, (4, 4))"),
     ],
 )
-def test_bad_windows_are_refused_with_their_numbers(make, words, monkeypatch):
+def test_bad_windows_are_refused_with_their_numbers(make, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as users have it
-    with pytest.raises((ValueError, TypeError), match=words):
+    with expect_error((TypeError, ValueError)):
         make()
 
 

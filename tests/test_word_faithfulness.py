@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from golden import expect_error
 from regard.evaluate.bootstrap import Interval
 from regard.look import word_maps as words_module
 from regard.look.word_faithfulness import word_faithfulness
@@ -185,24 +186,24 @@ TEXTS, SPANS, LOUD = made(3)
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    "changes",
     [
-        ({"texts": [], "spans": []}, "0 texts and 1 orders"),
-        ({"orders": {}}, "3 texts and 0 orders"),
-        ({"spans": SPANS[:2]}, "3 texts have the words of 2"),
-        ({"spans": [*SPANS[:2], []]}, "text 2 has 0 words"),
-        ({"spans": [*SPANS[:2], [(0, 99)]]}, "word 0 is from 0 to 99"),
-        ({"orders": {"random": LOUD}}, "may not be called 'random'"),
-        ({"orders": {"a": LOUD[:1]}}, "order 'a' is of 1 texts, not of 3"),
-        ({"orders": {"a": [LOUD[0], LOUD[1], np.ones(99)]}}, r"shape \(99,\) for the"),
-        ({"orders": {"a": [values * np.nan for values in LOUD]}}, "NaN in text 0"),
-        ({"steps": 0}, "steps=0"),
-        ({"random_orders": 0}, "random_orders=0"),
-        ({"probability": lambda texts: 3 * loudness(texts)}, "a share lies in 0 … 1"),
-        ({"probability": lambda texts: loudness(texts)[0]}, r"shape \(2,\) for 3 texts"),
+        {"texts": [], "spans": []},
+        {"orders": {}},
+        {"spans": SPANS[:2]},
+        {"spans": [*SPANS[:2], []]},
+        {"spans": [*SPANS[:2], [(0, 99)]]},
+        {"orders": {"random": LOUD}},
+        {"orders": {"a": LOUD[:1]}},
+        {"orders": {"a": [LOUD[0], LOUD[1], np.ones(99)]}},
+        {"orders": {"a": [values * np.nan for values in LOUD]}},
+        {"steps": 0},
+        {"random_orders": 0},
+        {"probability": lambda texts: 3 * loudness(texts)},
+        {"probability": lambda texts: loudness(texts)[0]},
     ],
 )
-def test_what_does_not_fit_is_said_with_numbers(changes, words):
+def test_what_does_not_fit_is_said_with_numbers(changes):
     asked = {"probability": loudness, "texts": TEXTS, "spans": SPANS, "orders": {"a": LOUD}}
-    with pytest.raises(ValueError, match=words):
+    with expect_error(ValueError):
         word_faithfulness(**{**asked, **changes})

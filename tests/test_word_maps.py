@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from golden import expect_error
 from regard.look import word_maps as module
 from regard.look.word_maps import (
     METHODS,
@@ -227,7 +228,7 @@ def test_where_channels_read_channels_words_are_shown_without_what_was_read():
     assert maps.attention is None and list(maps.by_method()) == ["left out", "gradient"]
     item = words_item("", ["a", "b"], maps, ["x", "y", "z"])
     assert [method["name"] for method in item["methods"]] == ["left out", "gradient"]
-    with pytest.raises(ValueError, match="rollout follows tokens"):
+    with expect_error(ValueError):
         attention_read(model, TEXT[:4])
 
 
@@ -303,19 +304,19 @@ def test_a_text_without_words_has_empty_maps():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    "options",
     [
-        ({"tokens": [], "spans": []}, "0 tokens"),
-        ({"segments": [0]}, "7 tokens have 1 segments"),
-        ({"spans": [(1, 2), (3, 3)]}, "word 1 is from 3 to 3, in a text of 7 tokens"),
-        ({"spans": [(5, 8)]}, "word 0 is from 5 to 8"),
-        ({"spans": [(-1, 2)]}, "word 0 is from -1 to 2"),
-        ({"spans": [(2, 4), (1, 3)]}, "word 0, from 2, begins inside one that ends at 3"),
-        ({"answer": 3}, "answer=3: there are 3 classes"),
+        {"tokens": [], "spans": []},
+        {"segments": [0]},
+        {"spans": [(1, 2), (3, 3)]},
+        {"spans": [(5, 8)]},
+        {"spans": [(-1, 2)]},
+        {"spans": [(2, 4), (1, 3)]},
+        {"answer": 3},
     ],
 )
-def test_what_does_not_fit_is_refused_in_a_sentence(options, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_does_not_fit_is_refused_in_a_sentence(options):
+    with expect_error(ValueError):
         word_maps(**{"model": made(), "tokens": TEXT, "spans": SPANS, **options})
 
 
@@ -359,22 +360,22 @@ def test_of_many_classes_the_first_five_are_named():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    "options",
     [
-        ({"words": ["a"]}, r"1 words have a map 'left out' of shape \(4,\)"),
-        ({"classes": ["a"]}, "2 probabilities have 1 classes"),
-        ({"breaks": [4]}, "a paragraph cannot begin at word 4 of 4"),
-        ({"breaks": [0]}, "a paragraph cannot begin at word 0 of 4"),
+        {"words": ["a"]},
+        {"classes": ["a"]},
+        {"breaks": [4]},
+        {"breaks": [0]},
     ],
 )
-def test_an_item_that_does_not_fit_is_refused(options, said):
+def test_an_item_that_does_not_fit_is_refused(options):
     asked = {"name": "", "words": list("abcd"), "maps": by_hand(), "classes": ["a", "b"]}
-    with pytest.raises(ValueError, match=said):
+    with expect_error(ValueError):
         words_item(**{**asked, **options})
 
 
 def test_numbers_that_are_not_finite_are_refused():
     maps = by_hand()
     maps.gradient[1] = np.nan
-    with pytest.raises(ValueError, match="1 numbers of the map 'gradient' are not finite"):
+    with expect_error(ValueError):
         words_item("", list("abcd"), maps, ["a", "b"])

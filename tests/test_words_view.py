@@ -9,6 +9,7 @@ import pytest
 from matplotlib.colors import to_hex
 from PIL import Image
 
+from golden import expect_error
 from regard.look.document import write_document
 from regard.look.figures import drawing
 from regard.look.word_figure import LINE_AGAINST, LINE_FOR, SCALE, number, word_figure
@@ -602,18 +603,18 @@ def test_the_same_sheet_is_the_same_bytes(tmp_path, suffix):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    "options",
     [
-        ({"words": [], "maps": {}}, "0 words by 0 methods have nothing to show"),
-        ({"maps": {}}, "3 words by 0 methods"),
-        ({"maps": {"a": np.ones(4)}}, r"3 words have a map 'a' of shape \(4,\)"),
-        ({"maps": {"a": np.full(3, np.nan)}}, "3 numbers of the map 'a' are not finite"),
-        ({"breaks": [9]}, "a paragraph cannot begin at word 9 of 3"),
-        ({"most": 0}, "most=0: there must be at least 1 word"),
+        {"words": [], "maps": {}},
+        {"maps": {}},
+        {"maps": {"a": np.ones(4)}},
+        {"maps": {"a": np.full(3, np.nan)}},
+        {"breaks": [9]},
+        {"most": 0},
     ],
 )
-def test_what_does_not_fit_is_refused_in_a_sentence(options, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_does_not_fit_is_refused_in_a_sentence(options):
+    with expect_error(ValueError):
         sheet(**{"words": list("abc"), **options})
 
 

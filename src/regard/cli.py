@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, cast, get_type_hints
 
 from regard import __version__
-from regard.errors import UserError, nearest
+from regard.errors import ConfigError, UserError, nearest
 from regard.memory import keep_freed_memory
 from regard.signals import code_of, listening, words_of
 from regard.tasks import examples
@@ -216,7 +216,7 @@ def call(name: str, command: Command, args: list[str]) -> int:
             print("\n".join(("examples:", *(f"  {line}" for line in shown))))
         raise
     except ValueError as contradiction:  # a configuration's own word on its fields
-        raise UserError(str(contradiction)) from None
+        raise ConfigError(str(contradiction), key=getattr(contradiction, "field", "")) from None
     return int(parsed() or 0)
 
 

@@ -18,7 +18,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from regard.errors import UserError
+from regard.errors import ConfigError, FieldError, FieldTypeError
 
 T = TypeVar("T")
 _UNIONS = (typing.Union, types.UnionType)
@@ -36,25 +36,28 @@ def build(kind: type[T], values: Mapping[str, Any], *, source: str = "", under: 
         if name not in known:
             near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
             hint = f"did you mean {_dotted(under, near[0])}?" if near else f"known: {_few(known)}"
-            raise UserError(_said(source, f"there is no {_dotted(under, name)}; {hint}"))
+            key = _dotted(under, name)
+            raise _error(source, f"there is no {key}; {hint}", key, values[name])
     found = {
         name: coerce(hints[name], value, source=source, key=_dotted(under, name))
         for name, value in values.items()
     }
     for name, field in known.items():
         if name not in found and field.default is MISSING and field.default_factory is MISSING:
-            raise UserError(_said(source, f"{_dotted(under, name)} is missing"))
+            raise _error(source, f"{_dotted(under, name)} is missing", _dotted(under, name))
     try:
         return kind(**found)
     except (ValueError, TypeError) as trouble:  # the dataclass's own word on contradictions
         where = f"{under}: " if under else ""
-        raise UserError(_said(source, f"{where}{trouble}")) from None
+        inner = trouble.field if isinstance(trouble, FieldError) else ""
+        key = _dotted(under, inner) if inner else under
+        raise _error(source, f"{where}{trouble}", key, _given(found, inner)) from None
 
 
 def coerce(kind: Any, value: Any, *, source: str = "", key: str = "") -> Any:
     """A value as the annotated type; text is read the way a flag would be."""
     if _is_too_large(value):
-        raise UserError(_said(source, _too_large(key)))
+        raise _error(source, _too_large(key), key, value)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if is_dataclass(kind):
         if isinstance(value, kind):  # type: ignore[arg-type]
@@ -68,7 +71,7 @@ def coerce(kind: Any, value: Any, *, source: str = "", key: str = "") -> Any:
         shown = ", ".join(map(str, arguments))
         near = difflib.get_close_matches(str(value), map(str, arguments), n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"choose among {shown}"
-        raise UserError(_said(source, f"{key} = {value!r} is not one of {shown}; {hint}"))
+        raise _error(source, f"{key} = {value!r} is not one of {shown}; {hint}", key, value)
     elif origin in _UNIONS:
         absent = value is None or (isinstance(value, str) and value.lower() == "none")
         if absent and type(None) in arguments:
@@ -77,20 +80,20 @@ def coerce(kind: Any, value: Any, *, source: str = "", key: str = "") -> Any:
         for choice in choices:
             try:
                 return coerce(choice, value, source=source, key=key)
-            except UserError as refused:
+            except ConfigError as refused:
                 if len(choices) == 1:
                     raise
                 last = refused
         if any(typing.get_origin(choice) is Literal for choice in choices):
             words = [str(word) for choice in choices for word in typing.get_args(choice)]
             wanted = " or ".join([*words, *(_NAMES[each] for each in choices if each in _NAMES)])
-            raise UserError(_said(source, f"{key} = {value!r} is not {wanted}"))
+            raise _error(source, f"{key} = {value!r} is not {wanted}", key, value)
         raise last
     elif origin in (tuple, list) and isinstance(value, Sequence) and not isinstance(value, str):
         every = arguments[0] if origin is list or arguments[-1] is Ellipsis else None
         if every is None and len(value) != len(arguments):
             wanted = f"{len(arguments)} values, not {len(value)}"
-            raise UserError(_said(source, f"{key} = {value!r} needs {wanted}"))
+            raise _error(source, f"{key} = {value!r} needs {wanted}", key, value)
         kinds = [every] * len(value) if every is not None else arguments
         return origin(
             coerce(each, item, source=source, key=f"{key}[{at}]")
@@ -99,13 +102,13 @@ def coerce(kind: Any, value: Any, *, source: str = "", key: str = "") -> Any:
     elif kind in _PLAIN:
         read = _PLAIN[kind](value)
         if _is_too_large(read):  # of text that is a number
-            raise UserError(_said(source, _too_large(key)))
+            raise _error(source, _too_large(key), key, value)
         if read is not None:
             return read
     elif kind is Any or (isinstance(kind, type) and isinstance(value, kind)):
         return value
     wanted = _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
-    raise UserError(_said(source, f"{key} = {value!r} is not {wanted}"))
+    raise _error(source, f"{key} = {value!r} is not {wanted}", key, value)
 
 
 def change(config: T, assignments: Mapping[str, Any]) -> T:
@@ -150,22 +153,26 @@ def parse_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # with a mark of it or without
     except FileNotFoundError:
-        raise UserError(f"there is no file {path}") from None
+        raise ConfigError(f"there is no file {path}", file=str(path)) from None
     except UnicodeDecodeError as trouble:
-        raise UserError(f"{path} is not UTF-8 text: byte {trouble.start} is no letter") from None
+        raise ConfigError(
+            f"{path} is not UTF-8 text: byte {trouble.start} is no letter", file=str(path)
+        ) from None
     except OSError as trouble:
-        raise UserError(f"cannot read {path}: {trouble.strerror}") from None
+        raise ConfigError(f"cannot read {path}: {trouble.strerror}", file=str(path)) from None
     except RecursionError:
-        raise UserError(f"{path} is not read: its values are nested too deeply") from None
+        raise ConfigError(
+            f"{path} is not read: its values are nested too deeply", file=str(path)
+        ) from None
     except ValueError as trouble:  # a TOMLDecodeError, or a number of thousands of digits
-        raise UserError(f"{path} is not TOML: {trouble}") from None
+        raise ConfigError(f"{path} is not TOML: {trouble}", file=str(path)) from None
 
 
 def table(values: Mapping[str, Any], key: str, *, source: str = "") -> Mapping[str, Any]:
     """The table under a key, empty where there is none."""
     found = values.get(key, {})
     if not isinstance(found, Mapping):
-        raise UserError(_said(source, f"{key} = {found!r} is not a table"))
+        raise _error(source, f"{key} = {found!r} is not a table", key, found)
     return found
 
 
@@ -175,7 +182,7 @@ def check_kinds(config: Any) -> None:
     for field in fields(config):
         hint, value = hints[field.name], getattr(config, field.name)
         if _is_too_large(value):
-            raise ValueError(_too_large(field.name))
+            raise FieldError(_too_large(field.name), field.name)
         kinds = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
         literals = [kind for kind in kinds if typing.get_origin(kind) is Literal]
         if kinds != (hint,) and any(value in typing.get_args(kind) for kind in literals):
@@ -187,15 +194,18 @@ def check_kinds(config: Any) -> None:
                 choices = ", ".join(map(repr, typing.get_args(hint)))
                 near = difflib.get_close_matches(str(value), typing.get_args(hint), n=1, cutoff=0.4)
                 meant = f"; did you mean {near[0]!r}?" if near else ""
-                raise ValueError(f"{field.name}={value!r} is not one of {choices}{meant}")
+                sentence = f"{field.name}={value!r} is not one of {choices}{meant}"
+                raise FieldError(sentence, field.name)
             continue
         if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{field.name}={value}: it must be a finite number")
+            sentence = f"{field.name}={value}: it must be a finite number"
+            raise FieldError(sentence, field.name)
         # A whole number serves as a number, and True is no number at all.
         fits = isinstance(value, kinds) or (float in kinds and isinstance(value, int))
         if not fits or (isinstance(value, bool) and bool not in kinds):
             names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
-            raise TypeError(f"{field.name}={value!r} is not of the kind {names}")
+            sentence = f"{field.name}={value!r} is not of the kind {names}"
+            raise FieldTypeError(sentence, field.name)
 
 
 def _tables(values: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
@@ -285,8 +295,16 @@ def _dotted(under: str, name: str) -> str:
     return f"{under}.{name}" if under else name
 
 
-def _said(source: str, sentence: str) -> str:
-    return f"{source}: {sentence}" if source else sentence
+def _error(source: str, sentence: str, key: str, value: Any = None) -> ConfigError:
+    whole = f"{source}: {sentence}" if source else sentence
+    return ConfigError(whole, key=key, value=value, file=source)
+
+
+def _given(values: Mapping[str, Any], field: str) -> Any:
+    """The value of a field, or of one inside it (model.length); None where it has its default."""
+    name, _, inner = field.partition(".")
+    found = values.get(name)
+    return getattr(found, inner, None) if inner else found
 
 
 def _few(names: Mapping[str, Any]) -> str:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.errors import FieldError
+
 MOST_OPERATIONS = 100  # drawn and computed one after another
 
 
@@ -36,26 +38,33 @@ class AugmentConfig:
     def __post_init__(self) -> None:
         for name in ("crop", "operations", "mixup", "cutmix"):
             if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}={getattr(self, name)}: it must be finite and at least 0")
+                raise FieldError(
+                    f"{name}={getattr(self, name)}: it must be finite and at least 0", name
+                )
         if self.operations > MOST_OPERATIONS:
-            raise ValueError(f"operations={self.operations}: at most {MOST_OPERATIONS} on an image")
+            raise FieldError(
+                f"operations={self.operations}: at most {MOST_OPERATIONS} on an image", "operations"
+            )
         for name in ("strength", "erase", "mixed", "fill"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)}: it must lie in 0 … 1")
+                raise FieldError(f"{name}={getattr(self, name)}: it must lie in 0 … 1", name)
         if not 0 < self.zoom <= 1:
-            raise ValueError(f"zoom={self.zoom}: a share of the area lies in 0 < … ≤ 1")
+            raise FieldError(f"zoom={self.zoom}: a share of the area lies in 0 < … ≤ 1", "zoom")
         if self.crop and self.zoom < 1:
-            raise ValueError(
+            raise FieldError(
                 f"crop={self.crop} and zoom={self.zoom} are two ways to crop; choose one "
-                "(crop=0 or zoom=1)"
+                "(crop=0 or zoom=1)",
+                "crop",
             )
         if self.operations and not self.strength:
-            raise ValueError(
+            raise FieldError(
                 f"operations={self.operations} at strength=0 would leave only autocontrast and "
-                "equalize, which have no strength; set operations=0 or a strength"
+                "equalize, which have no strength; set operations=0 or a strength",
+                "operations",
             )
         if (self.mixup or self.cutmix) and not self.mixed:
             name = "mixup" if self.mixup else "cutmix"
-            raise ValueError(
-                f"{name}={getattr(self, name)} never happens with mixed=0; set {name}=0 or a share"
+            raise FieldError(
+                f"{name}={getattr(self, name)} never happens with mixed=0; set {name}=0 or a share",
+                name,
             )

@@ -33,7 +33,7 @@ from regard.data.flickr import (
     text_of,
 )
 from regard.data.listing import PATH_COLUMNS, column, table
-from regard.errors import UserError
+from regard.errors import DataIssue, Located, at_line
 
 HEADER = "image,caption,split"  # the first line of a captions.csv; the split may be left out
 IMAGE, TEXT, SPLIT = HEADER.split(",")
@@ -58,10 +58,12 @@ def list_captions(path: Path) -> CaptionListing:
             return list_folder(path)
         there = path.is_file()
     except OSError as trouble:
-        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+        raise DataIssue(
+            f"{path} cannot be read: {trouble.strerror}", path, kind="unreadable"
+        ) from None
     if there:
         return list_file(path)
-    raise UserError(f"{path} is not there")
+    raise DataIssue(f"{path} is not there", path, kind="missing")
 
 
 def list_folder(folder: Path) -> CaptionListing:
@@ -77,13 +79,19 @@ def list_folder(folder: Path) -> CaptionListing:
         if files and len(set(splits)) == len(files):
             return list_rows(folder, folder, read_coco, files)
     if not files:
-        raise UserError(
+        raise DataIssue(
             f"{folder} has no file of captions: put captions.csv, with columns image and caption, "
-            "beside the images"
+            "beside the images",
+            folder,
+            kind="format",
         )
     if len(files) > 1:
         names = ", ".join(file.relative_to(folder).as_posix() for file in files)
-        raise UserError(f"{folder} has {len(files)} files of captions, {names}: name one of them")
+        raise DataIssue(
+            f"{folder} has {len(files)} files of captions, {names}: name one of them",
+            folder,
+            kind="several",
+        )
     return called(folder, list_file(files[0]))
 
 
@@ -112,8 +120,10 @@ def list_file(file: Path) -> CaptionListing:
         return list_rows(file, root, read_json_lines, [file])
     if suffix == ".json":
         return list_rows(file, root, read_json, [file])
-    raise UserError(
-        f"{file} is no file of captions; those end in {', '.join((*TABLES, '.jsonl', '.json'))}"
+    raise DataIssue(
+        f"{file} is no file of captions; those end in {', '.join((*TABLES, '.jsonl', '.json'))}",
+        file,
+        kind="format",
     )
 
 
@@ -149,19 +159,23 @@ def read_table(file: Path, found: Findings) -> Iterator[Row]:
     head = head_of(rows)
     image, text, split = (column(head, names) for names in (IMAGE_COLUMNS, TEXT_COLUMNS, (SPLIT,)))
     if image is None or text is None:
-        found.problems.append(
+        found.problem(
             f"{file}, line 1: needs the columns {IMAGE} and {TEXT}; "
-            f"it has {legible(shown(', '.join(head))) or 'none'}"
+            f"it has {legible(shown(', '.join(head))) or 'none'}",
+            at_line(file, 1),
+            "column",
         )
         return
     for line, row in rows:
         if not row:
             continue
-        where = f"{file}, line {line}"
+        where = at_line(file, line)
         if len(row) != len(head):
-            found.faults.append(
-                f"{where}: {len(row)} columns, but the first line has {len(head)}; put a caption "
-                "with a comma in it between quotation marks"
+            found.fault(
+                where,
+                f"{len(row)} columns, but the first line has {len(head)}; put a caption "
+                "with a comma in it between quotation marks",
+                "columns",
             )
             continue
         cells = [shown(cell) for cell in row]
@@ -195,14 +209,14 @@ def read_json_lines(file: Path, found: Findings) -> Iterator[Row]:
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError) as wrong:
-            found.faults.append(f"{where}: no json ({wrong})")
+            found.fault(where, f"no json ({wrong})", "json")
             continue
         yield from rows_of(entry, where, found)
 
 
-def rows_of(entry: Any, where: str, found: Findings) -> Iterator[Row]:
+def rows_of(entry: Any, where: Located, found: Findings) -> Iterator[Row]:
     if not isinstance(entry, dict):
-        found.faults.append(f"{where}: {json.dumps(entry)[:40]} stands where an object should")
+        found.fault(where, f"{json.dumps(entry)[:40]} stands where an object should", "type")
         return
     image, texts, split = (
         next((entry[name] for name in names if name in entry), None)
@@ -213,9 +227,9 @@ def rows_of(entry: Any, where: str, found: Findings) -> Iterator[Row]:
     good = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
     if not isinstance(image, str) or not good or not isinstance(split, str | None):
         keys = legible(", ".join(entry)) or "nothing"
-        found.faults.append(f"{where}: needs {IMAGE} and {TEXT} as texts; it has {keys}")
+        found.fault(where, f"needs {IMAGE} and {TEXT} as texts; it has {keys}", "key")
     elif not texts:
-        found.faults.append(f"{where}: {legible(image)} has no caption")
+        found.fault(where, f"{legible(image)} has no caption", "empty")
     else:
         yield from (Row(where, image, text, split or "") for text in texts)
 
@@ -228,15 +242,18 @@ def read_json(file: Path, found: Findings) -> Iterator[Row]:
     data = json_of(file, found)
     if isinstance(data, list):
         for number, entry in enumerate(data):
-            yield from rows_of(entry, f"{file}, entry {number}", found)
+            where = Located(f"{file}, entry {number}", file)
+            yield from rows_of(entry, where, found)
     elif isinstance(data, dict) and isinstance(data.get("annotations"), list):
         yield from coco_rows(file, data, found)
     elif isinstance(data, dict) and isinstance(data.get("images"), list):
         yield from karpathy_rows(file, data, found)
     elif data is not None:
-        found.problems.append(
+        found.problem(
             f"{file} is neither COCO's json (images, annotations) nor Karpathy's (images, each "
-            "with sentences)"
+            "with sentences)",
+            file,
+            "format",
         )
 
 
@@ -246,7 +263,7 @@ def json_of(file: Path, found: Findings) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as wrong:
-        found.problems.append(f"{file} is no json ({wrong})")
+        found.problem(f"{file} is no json ({wrong})", file, "json")
         return None
 
 
@@ -256,7 +273,7 @@ def read_coco(file: Path, found: Findings) -> Iterator[Row]:
     if isinstance(data, dict):
         yield from coco_rows(file, data, found, coco_folder(file) + "/", coco_split(file))
     elif data is not None:
-        found.problems.append(f"{file} has no images and annotations")
+        found.problem(f"{file} has no images and annotations", file, "json")
 
 
 def coco_folder(file: Path) -> str:
@@ -278,9 +295,9 @@ def coco_rows(
     for where, entry in entries(file, data, "images", found):
         number, name = entry.get("id"), entry.get("file_name")
         if not isinstance(number, int | str) or not isinstance(name, str):
-            found.faults.append(f"{where}: needs an id and a file_name")
+            found.fault(where, "needs an id and a file_name", "key")
         elif number in names or name in taken:
-            found.faults.append(f"{where}: {legible(name)} or its id {number} is there already")
+            found.fault(where, f"{legible(name)} or its id {number} is there already", "twice")
         else:
             names[number] = name
             taken.add(name)
@@ -288,13 +305,14 @@ def coco_rows(
     for where, entry in entries(file, data, "annotations", found):
         number, text = entry.get("image_id"), entry.get(TEXT)
         if not isinstance(number, int | str) or not isinstance(text, str):
-            found.faults.append(f"{where}: needs an image_id and a {TEXT}")
+            found.fault(where, f"needs an image_id and a {TEXT}", "key")
         elif number not in names:
-            found.faults.append(f"{where}: no image has the id {number}")
+            found.fault(where, f"no image has the id {number}", "key")
         else:
             bare.pop(number, None)
             yield Row(where, folder + names[number], text, split)
-    found.faults += [f"{file}: {legible(name)} has no caption" for name in bare.values()]
+    for name in bare.values():
+        found.fault(Located(str(file), file), f"{legible(name)} has no caption", "empty")
 
 
 def karpathy_rows(file: Path, data: Mapping[str, Any], found: Findings) -> Iterator[Row]:
@@ -303,7 +321,7 @@ def karpathy_rows(file: Path, data: Mapping[str, Any], found: Findings) -> Itera
     for where, entry in entries(file, data, "images", found):
         name, split, sentences = (entry.get(key) for key in ("filename", "split", "sentences"))
         if not isinstance(name, str) or not isinstance(split, str):
-            found.faults.append(f"{where}: needs a filename and a split")
+            found.fault(where, "needs a filename and a split", "key")
             continue
         if isinstance(folder := entry.get("filepath"), str):
             name = f"{folder}/{name}"
@@ -311,11 +329,11 @@ def karpathy_rows(file: Path, data: Mapping[str, Any], found: Findings) -> Itera
             sentences = []
         texts = [s.get("raw") if isinstance(s, dict) else None for s in sentences]
         if name in taken:
-            found.faults.append(f"{where}: {legible(name)} is there already")
+            found.fault(where, f"{legible(name)} is there already", "twice")
         elif not texts:
-            found.faults.append(f"{where}: {legible(name)} has no caption")
+            found.fault(where, f"{legible(name)} has no caption", "empty")
         elif not all(isinstance(text, str) for text in texts):
-            found.faults.append(f"{where}: a sentence of {legible(name)} has no text called raw")
+            found.fault(where, f"a sentence of {legible(name)} has no text called raw", "type")
         else:
             taken.add(name)
             yield from (Row(where, name, str(text), split) for text in texts)
@@ -323,15 +341,15 @@ def karpathy_rows(file: Path, data: Mapping[str, Any], found: Findings) -> Itera
 
 def entries(
     file: Path, data: Mapping[str, Any], name: str, found: Findings
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[Located, dict[str, Any]]]:
     """The objects in one of the lists of a json, each with where it stands."""
     values = data.get(name)
     if not isinstance(values, list):
-        found.problems.append(f"{file} has no list called {name}")
+        found.problem(f"{file} has no list called {name}", file, "json")
         return
     for number, entry in enumerate(values):
-        where = f"{file}, {name}[{number}]"
+        where = Located(f"{file}, {name}[{number}]", file)
         if isinstance(entry, dict):
             yield where, entry
         else:
-            found.faults.append(f"{where}: {json.dumps(entry)[:40]} stands where an object should")
+            found.fault(where, f"{json.dumps(entry)[:40]} stands where an object should", "type")

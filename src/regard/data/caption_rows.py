@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from regard.data.images import SPLITS
 from regard.data.listing import SPELLINGS, same_letters
+from regard.errors import Located
 
 SPLIT_WORDS = {**SPELLINGS, "restval": "train"}  # Karpathy's word for what else may be learnt from
 LONG = 100  # words; a caption with more is kept, and told
@@ -47,7 +48,7 @@ class CaptionListing:
 class Row(NamedTuple):
     """One caption of one image, as a file has it, and where it stands there."""
 
-    where: str
+    where: Located
     image: str
     text: str
     split: str = ""
@@ -61,13 +62,24 @@ class Findings:
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    def fault(self, where: Located, words: str, kind: str = "") -> None:
+        """A row or an entry is no use; words may have a kind of their own."""
+        kind = kind or getattr(words, "kind", "")
+        self.faults.append(Located(f"{where}: {words}", where, kind=kind))
+
+    def problem(self, sentence: str, file: Path | Located, kind: str) -> None:
+        """A whole file is no use."""
+        self.problems.append(Located(sentence, file, kind=kind))
+
 
 def judged(listing: CaptionListing, found: Findings) -> CaptionListing:
     """The listing with its findings, and what is wrong with it as a whole."""
     if not listing.items and not found.problems and not found.faults:
-        found.problems.append(f"{listing.source} names no image")
+        found.problem(f"{listing.source} names no image", Path(listing.source), "empty")
     elif listing.items and all(item.split not in (None, "train") for item in listing.items):
-        found.problems.append(f"{listing.source} has images, but none for training")
+        found.problem(
+            f"{listing.source} has images, but none for training", Path(listing.source), "split"
+        )
     return replace(
         listing,
         problems=tuple(found.problems),
@@ -88,23 +100,25 @@ def gathered(rows: Iterable[Row], folder: "Folder", found: Findings) -> tuple[Ca
     images: dict[str, Gathered | None] = {}  # None for an image that cannot be read: told once
     for row in rows:
         if wrong := fault_of(row):
-            found.faults.append(f"{row.where}: {wrong}")
+            found.fault(row.where, wrong)
             continue
         key = same_letters(Path(os.path.normpath(row.image.strip())).as_posix())
         if key not in images:
             try:
                 images[key] = Gathered(folder.find(row.image.strip()), [], [], row.where)
             except Misplaced as why:
-                found.faults.append(f"{row.where}: {why}")
+                found.fault(row.where, str(why), "path")
                 images[key] = None
         image = images[key]
         if image is None:
             continue
         split = SPLIT_WORDS.get(row.split.strip().lower())
         if split and image.split and split != image.split[0]:
-            found.faults.append(
-                f"{row.where}: {legible(row.image)} is in {split} here, and in {image.split[0]} "
-                f"before ({image.first})"
+            found.fault(
+                row.where,
+                f"{legible(row.image)} is in {split} here, and in {image.split[0]} before "
+                f"({image.first})",
+                "split",
             )
             continue
         if split and not image.split:
@@ -123,17 +137,22 @@ def fault_of(row: Row) -> str:
     """Why a row is no use, or nothing."""
     image = row.image.strip()
     if not image:
-        return "no image is named"
+        return Located("no image is named", kind="image")
     if not is_unicode(row.image):
-        return f"{legible(image)} is no Unicode, and no name of an image"
+        return Located(f"{legible(image)} is no Unicode, and no name of an image", kind="encoding")
     if not row.text.strip():
-        return f"the caption of {legible(image)} is empty"
+        return Located(f"the caption of {legible(image)} is empty", kind="empty")
     if not is_unicode(row.text):
-        return f"the caption of {legible(image)} is no Unicode: {row.text[:40]!a}"
+        return Located(
+            f"the caption of {legible(image)} is no Unicode: {row.text[:40]!a}", kind="encoding"
+        )
     if all(map(says_nothing, row.text)):
-        return f"the caption of {legible(image)} has no word in it: {row.text.strip()[:40]!r}"
+        return Located(
+            f"the caption of {legible(image)} has no word in it: {row.text.strip()[:40]!r}",
+            kind="empty",
+        )
     if row.split.strip() and row.split.strip().lower() not in SPLIT_WORDS:
-        return f"no split {row.split[:40]!r}; there are {', '.join(SPLITS)}"
+        return Located(f"no split {row.split[:40]!r}; there are {', '.join(SPLITS)}", kind="split")
     return ""
 
 

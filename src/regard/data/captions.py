@@ -23,7 +23,7 @@ from regard.data.division import TEST, VALIDATION, divide
 from regard.data.flickr import FLICKR8K, flickr8k_place
 from regard.data.images import SPLITS, Channels, FileImages, Images, joined
 from regard.data.store import first_of, squares
-from regard.errors import UserError
+from regard.errors import DataIssue
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ def read_captions(data: str | Path, *, skip_bad: bool = False) -> CaptionSet:
     """
     listing = list_captions(place_of(data))
     if wrong := (*listing.problems, *(() if skip_bad else listing.faults)):
-        raise UserError(first_of(list(wrong)))
+        raise DataIssue(first_of(list(wrong)), wrong[0])
     return from_listing(listing)
 
 
@@ -131,7 +131,7 @@ def captions_at_size(
         left = tuple(texts for row, texts in enumerate(split.captions) if row not in done.bad)
         ready[name] = CaptionSplit(done.images, left)
     if len(captions.train) and not len(ready["train"]):
-        raise UserError(f"{captions.name}: no readable image is left for training")
+        raise DataIssue(f"{captions.name}: no readable image is left for training", kind="empty")
     return replace(
         captions,
         train=ready["train"],

@@ -19,7 +19,7 @@ from regard.data import cifar, idx
 from regard.data.division import TEST, VALIDATION, divide
 from regard.data.images import SPLITS, ArrayImages, FileImages, ImageSet, Split
 from regard.data.listing import Item, Listing, list_images
-from regard.errors import UserError
+from regard.errors import DataIssue, UserError
 from regard.folders import data_folders
 
 DEBIAN = Path("/usr/share/datasets")
@@ -60,7 +60,9 @@ def read_images(data: str | Path, *, learning: bool = True) -> ImageSet:
         known = KNOWN[data]
         if path := find(known):
             return known.read(path)
-        raise UserError(f"{data} is not on this machine: {how_to_get(known)}{beside(data)}")
+        raise DataIssue(
+            f"{data} is not on this machine: {how_to_get(known)}{beside(data)}", kind="absent"
+        )
     return read_path(resolve(data), learning)
 
 
@@ -94,9 +96,10 @@ def as_typed(data: str | Path) -> str:
 def refuse_address(data: str | Path) -> None:
     """Nothing is read over the network, except by `regard data fetch`."""
     if isinstance(data, str) and ADDRESS.match(data):
-        raise UserError(
+        raise DataIssue(
             f"{data} is an address, and data are read from files: download it, and give the path "
-            "of what you have then"
+            "of what you have then",
+            kind="address",
         )
 
 
@@ -123,11 +126,11 @@ def read_path(path: Path, learning: bool = True) -> ImageSet:
     try:
         listing = list_images(path, learning=learning)
     except UserError as trouble:
-        raise UserError(f"{trouble}{nearest(str(path))}") from None
+        raise trouble.reworded(f"{trouble}{nearest(str(path))}") from None
     if listing.problems:
         more = len(listing.problems) - 1
         others = f" (and {more} more; `regard data check {path}` lists them)" if more else ""
-        raise UserError(listing.problems[0] + others)
+        raise DataIssue(listing.problems[0] + others, listing.problems[0])
     return from_listing(path, listing)
 
 
@@ -228,9 +231,17 @@ def read_own_idx(folder: Path) -> ImageSet:
     train, test = (idx.read_idx(folder, split) for split in ("train", "test"))
     labels, numbers = np.unique(train.labels, return_inverse=True)
     if strange := sorted({*test.labels.tolist()} - {*labels.tolist()}):
-        raise UserError(f"{folder}: test has label {strange[0]}, which no image for training has")
+        raise DataIssue(
+            f"{folder}: test has label {strange[0]}, which no image for training has",
+            folder,
+            kind="label",
+        )
     if len(labels) == 1:
-        raise UserError(f"{folder} has one class only, {labels[0]}; there is nothing to tell apart")
+        raise DataIssue(
+            f"{folder} has one class only, {labels[0]}; there is nothing to tell apart",
+            folder,
+            kind="one-class",
+        )
     found = with_validation(
         folder.resolve().name,
         tuple(map(str, labels)),

@@ -44,7 +44,7 @@ from regard.data.text_check import (
     is_plain,
 )
 from regard.data.workers import decode_all
-from regard.errors import UserError, nearest
+from regard.errors import DataIssue, UserError, nearest
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,18 @@ def check(
     if holds_cifar(path) or holds_idx(path):
         return check_official(data)
     if keys := keys_of(path):
-        raise UserError(
+        raise DataIssue(
             f"{path} has the keys {', '.join(keys)} in its lines: neither images with captions, "
             "for which there must be image and caption, nor a table of texts and labels, which are "
-            "read as .csv or .tsv"
+            "read as .csv or .tsv",
+            path,
+            kind="format",
         )
     if is_plain(path):
         return said(check_text, data)
     if not os.path.exists(path) and not any(sign in data for sign in "/\\."):
         known = (SCENES, FLICKR8K, *EMBEDDED, *KNOWN, *CORPORA, *PAIRS, *LABELLED)
-        raise UserError(f"{path} is not there; {nearest(data, known)}")
+        raise DataIssue(f"{path} is not there; {nearest(data, known)}", path, kind="missing")
     listing = list_images(path)
     problems = [*listing.problems, *listing.doubts]
     notes = list(alike(listing.classes))

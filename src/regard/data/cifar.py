@@ -16,7 +16,7 @@ from jaxtyping import Int64, UInt8
 from regard.data.images import ArrayImages, Split
 from regard.data.inert import Call, read_inert
 from regard.data.text import opened
-from regard.errors import UserError
+from regard.errors import DataIssue, UserError
 
 CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
@@ -56,12 +56,18 @@ def read_cifar(path: Path, rows: int = ROWS) -> dict[str, Split]:
         parse = parse_binary if name.endswith(".bin") else parse_pickled
         batch = parse(data, where)
         if len(batch.labels) != rows:
-            raise UserError(f"{where} has {len(batch.labels)} images, not {rows}")
+            raise DataIssue(
+                f"{where} has {len(batch.labels)} images, not {rows}", where, kind="size"
+            )
         if batch.labels.max() >= len(CLASSES):
-            raise UserError(f"{where}: label {batch.labels.max()}; the highest is 9")
+            raise DataIssue(
+                f"{where}: label {batch.labels.max()}; the highest is 9", where, kind="label"
+            )
         found[name.removesuffix(".bin")] = batch
     if missing := [name for name in (*TRAIN, *TEST) if name not in found]:
-        raise UserError(f"{path} lacks {', '.join(missing)} (or the same with .bin)")
+        raise DataIssue(
+            f"{path} lacks {', '.join(missing)} (or the same with .bin)", path, kind="missing"
+        )
     return {
         split: Split(
             ArrayImages(np.concatenate([found[name].pixels for name in names])),
@@ -81,7 +87,9 @@ def files(folder: Path) -> Iterator[tuple[str, bytes]]:
                     with path.open("rb") as stream:
                         data = limited(stream, f"{path}")
                 except OSError as trouble:
-                    raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+                    raise DataIssue(
+                        f"{path} cannot be read: {trouble.strerror}", path, kind="unreadable"
+                    ) from None
                 yield spelt, data
                 break
 
@@ -97,20 +105,26 @@ def members(archive: Path) -> Iterator[tuple[str, bytes]]:
                 if stream is not None:
                     yield name, limited(stream, f"{archive}, {name}")
     except (tarfile.TarError, EOFError, zlib.error, OSError) as damage:
-        raise UserError(f"{archive} is damaged or cut short ({damage})") from None
+        raise DataIssue(
+            f"{archive} is damaged or cut short ({damage})", archive, kind="damaged"
+        ) from None
 
 
 def limited(stream: Any, where: str) -> bytes:
     data: bytes = stream.read(LARGEST + 1)
     if len(data) > LARGEST:
-        raise UserError(f"{where} has more than {LARGEST >> 20} MiB")
+        raise DataIssue(f"{where} has more than {LARGEST >> 20} MiB", where, kind="size")
     return data
 
 
 def parse_binary(data: bytes, where: str) -> Batch:
     """Records of one byte for the label and 3072 for red, green and blue."""
     if not data or len(data) % (1 + RECORD):
-        raise UserError(f"{where} has {len(data)} bytes, which are not records of {1 + RECORD}")
+        raise DataIssue(
+            f"{where} has {len(data)} bytes, which are not records of {1 + RECORD}",
+            where,
+            kind="size",
+        )
     records = np.frombuffer(data, np.uint8).reshape(-1, 1 + RECORD)
     return Batch(records[:, 1:].reshape(-1, 3, SIDE, SIDE), records[:, 0].astype(np.int64))
 
@@ -120,18 +134,24 @@ def parse_pickled(data: bytes, where: str) -> Batch:
     try:
         batch = read_inert(data)
     except UserError as refused:
-        raise UserError(f"{where} {refused}") from None
+        raise DataIssue(f"{where} {refused}", where, kind="inert") from None
     except Exception as damage:  # a damaged pickle fails in whatever way its bytes lead to
-        raise UserError(f"{where} is damaged or cut short ({damage})") from None
+        raise DataIssue(
+            f"{where} is damaged or cut short ({damage})", where, kind="damaged"
+        ) from None
     batch = batch if isinstance(batch, dict) else {}
     array, labels = batch.get("data"), batch.get("labels")
     if not isinstance(array, Call) or not isinstance(labels, list):
-        raise UserError(f"{where} has no `data` and `labels` as CIFAR-10 has them")
+        raise DataIssue(
+            f"{where} has no `data` and `labels` as CIFAR-10 has them", where, kind="format"
+        )
     if not all(type(label) is int and 0 <= label < 256 for label in labels):
-        raise UserError(f"{where}: its labels are not numbers from 0 to 9")
+        raise DataIssue(f"{where}: its labels are not numbers from 0 to 9", where, kind="label")
     pixels = pixels_of(array, len(labels))
     if pixels is None:
-        raise UserError(f"{where}: its data are not {len(labels)} rows of {RECORD} bytes")
+        raise DataIssue(
+            f"{where}: its data are not {len(labels)} rows of {RECORD} bytes", where, kind="size"
+        )
     return Batch(pixels, np.array(labels, np.int64))
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from regard.data.catalogue import beside, resolve
 from regard.data.images import SPLITS
 from regard.data.text import BLOCK, Span, Text, opened
-from regard.errors import UserError, nearest
+from regard.errors import DataIssue, nearest
 from regard.folders import data_folders
 
 EXACT = 2**26  # bytes of a file up to which its characters are counted, and checked at once
@@ -121,9 +121,15 @@ def read_corpus(data: str | Path) -> Corpus:
         if path.is_file():
             return read_one(path)
     except OSError as trouble:
-        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+        raise DataIssue(
+            f"{path} cannot be read: {trouble.strerror}", path, kind="unreadable"
+        ) from None
     named = not any(sign in str(data) for sign in "/\\.")
-    raise UserError(f"{path} is not there" + (f"; {nearest(str(data), CORPORA)}" if named else ""))
+    raise DataIssue(
+        f"{path} is not there" + (f"; {nearest(str(data), CORPORA)}" if named else ""),
+        path,
+        kind="missing",
+    )
 
 
 def read_named(name: str) -> Corpus:
@@ -136,9 +142,10 @@ def read_named(name: str) -> Corpus:
     if folder := find_corpus(name):
         return called(name, read_folder(folder))
     home = data_folders()[0] / named.places[0]
-    raise UserError(
+    raise DataIssue(
         f"{name} is not on this machine: put {named.files} from {named.source} into {home}"
-        f"{beside(name)}"
+        f"{beside(name)}",
+        kind="absent",
     )
 
 
@@ -167,9 +174,11 @@ def read_folder(folder: Path) -> Corpus:
     """A folder with a file for each part, or with any texts."""
     files = texts_in(folder)
     if not files:
-        raise UserError(
+        raise DataIssue(
             f"{folder} has no text: put train.txt, valid.txt and test.txt into it, or any files "
-            f"that end in {', '.join(ENDINGS)}, packed by gzip or not"
+            f"that end in {', '.join(ENDINGS)}, packed by gzip or not",
+            folder,
+            kind="format",
         )
     given = parts_among(files)
     if "train" in given and len(given) > 1:
@@ -220,7 +229,11 @@ def from_parts(folder: Path, given: Mapping[str, Sequence[Path]]) -> Corpus:
     for part, files in given.items():
         if len(files) > 1:
             names = ", ".join(file.name for file in files)
-            raise UserError(f"{folder} has {len(files)} files for {part}, {names}: keep one")
+            raise DataIssue(
+                f"{folder} has {len(files)} files for {part}, {names}: keep one",
+                folder,
+                kind="several",
+            )
     one = {part: files[0] for part, files in given.items()}
     test = checked(Text((measured(one["test"]),)), one["test"]) if "test" in one else Text()
     if "validation" in one:
@@ -245,7 +258,9 @@ def divided(path: Path) -> tuple[Text, Text]:
             cut += len(block[:left].encode())
             left -= min(left, len(block))
     if not span.start < cut < span.end:
-        raise UserError(f"{path} has {span.bytes} bytes, too few to hold out a tenth")
+        raise DataIssue(
+            f"{path} has {span.bytes} bytes, too few to hold out a tenth", path, kind="small"
+        )
     return Text((span._replace(end=cut),)), Text((span._replace(start=cut),))
 
 
@@ -262,7 +277,9 @@ def joined(files: Sequence[Path], folder: Path) -> Corpus:
     train = apart([*spans[:at], span._replace(end=cut)])
     validation = apart([span._replace(start=cut), *spans[at + 1 :]])
     if not train.size:
-        raise UserError(f"{folder} has {size} bytes of text, too few to hold out a tenth")
+        raise DataIssue(
+            f"{folder} has {size} bytes of text, too few to hold out a tenth", folder, kind="small"
+        )
     return Corpus(folder.name, train, validation, Text())
 
 
@@ -305,12 +322,16 @@ def line_near(span: Span, at: int) -> int:
 def checked(text: Text, path: Path) -> Text:
     """The text itself, if it says something; a large one is checked further when it is read."""
     if not text.size:
-        raise UserError(f"{path} is empty")
+        raise DataIssue(f"{path} is empty", path, kind="empty")
     blank = True
     for block in text:
         blank = blank and block.isspace()
         if not blank and text.size > EXACT:
             break
     if blank:
-        raise UserError(f"{path} has nothing but spaces and line breaks in its {text.size} bytes")
+        raise DataIssue(
+            f"{path} has nothing but spaces and line breaks in its {text.size} bytes",
+            path,
+            kind="empty",
+        )
     return text

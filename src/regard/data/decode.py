@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from regard.errors import UserError
+from regard.errors import DataIssue
 
 LARGEST_FILE = 2**29  # bytes
 # What Pillow is asked to try: it knows more formats, and some of them start other programs.
@@ -54,16 +54,22 @@ def decode_bytes(
                 pixels = fit(flatten(upright(image)), size, channels)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as bomb:
         count = re.search(r"\d+", str(bomb))
-        raise UserError(
+        raise DataIssue(
             f"{path} has {count[0] if count else 'too many'} pixels, more than the "
-            f"{Image.MAX_IMAGE_PIXELS} that are read: make it smaller, or take it out"
+            f"{Image.MAX_IMAGE_PIXELS} that are read: make it smaller, or take it out",
+            path,
+            kind="size",
         ) from None
     except UnidentifiedImageError:
-        raise UserError(f"{path} is no image{hint(data)}") from None
+        raise DataIssue(f"{path} is no image{hint(data)}", path, kind="format") from None
     except UnsupportedPixels as kind:
-        raise UserError(f"{path} has {kind}: save it with 8 or 16 bits a channel") from None
+        raise DataIssue(
+            f"{path} has {kind}: save it with 8 or 16 bits a channel", path, kind="format"
+        ) from None
     except Exception as damage:  # Pillow's readers raise whatever a damaged file leads them to
-        raise UserError(f"{path} is damaged or cut short ({damage})") from None
+        raise DataIssue(
+            f"{path} is damaged or cut short ({damage})", path, kind="damaged"
+        ) from None
     return Decoded(pixels, hashlib.sha256(data).hexdigest())
 
 
@@ -73,14 +79,20 @@ def contents(path: Path) -> bytes:
         facts = path.stat()
         size = facts.st_size
         if not stat.S_ISREG(facts.st_mode):
-            raise UserError(f"{path} is no file")
+            raise DataIssue(f"{path} is no file", path, kind="format")
         if size > LARGEST_FILE:
-            raise UserError(f"{path} has {size >> 20} MiB, more than the {LARGEST_FILE >> 20} read")
+            raise DataIssue(
+                f"{path} has {size >> 20} MiB, more than the {LARGEST_FILE >> 20} read",
+                path,
+                kind="size",
+            )
         data = path.read_bytes()
     except OSError as trouble:
-        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+        raise DataIssue(
+            f"{path} cannot be read: {trouble.strerror}", path, kind="unreadable"
+        ) from None
     if not data:
-        raise UserError(f"{path} is empty")
+        raise DataIssue(f"{path} is empty", path, kind="empty")
     return data
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from regard.data.catalogue import Known, Remote, home, how_to_get
 from regard.data.images import ImageSet
-from regard.errors import UserError
+from regard.errors import DataIssue
 from regard.progress import progress
 
 PART = ".part"  # ends the name of a file that is not complete
@@ -30,9 +30,13 @@ def fetch(known: Known, *, base: str = "") -> ImageSet:
         for remote in known.files:
             download(remote, address + remote.name, folder / remote.name)
     except Unreachable as trouble:
-        raise UserError(f"{trouble}; without a network, {by_hand(known)}") from None
+        raise DataIssue(
+            f"{trouble}; without a network, {by_hand(known)}", kind="download"
+        ) from None
     except OSError as trouble:
-        raise UserError(f"{folder}: {trouble.strerror or trouble}") from None
+        raise DataIssue(
+            f"{folder}: {trouble.strerror or trouble}", folder, kind="download"
+        ) from None
     archive = folder / known.files[0].name
     return known.read(folder if known.holds(folder) else archive)
 
@@ -67,9 +71,10 @@ def download(remote: Remote, address: str, path: Path) -> None:
     if not matches(remote, part):
         size = size_of(part)
         part.unlink()
-        raise UserError(
+        raise DataIssue(
             f"{address} is not the file it should be: {size} bytes of {remote.bytes}, or another "
-            "checksum; it was deleted, so try again or use another mirror"
+            "checksum; it was deleted, so try again or use another mirror",
+            kind="download",
         )
     os.replace(part, path)
 

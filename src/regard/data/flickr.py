@@ -21,7 +21,7 @@ from regard.data.caption_rows import (
 )
 from regard.data.catalogue import beside, named_place
 from regard.data.decode import contents
-from regard.errors import UserError
+from regard.errors import DataIssue, Located, UserError, at_line, located
 from regard.folders import data_folders
 
 FLICKR8K = "flickr8k"
@@ -42,9 +42,10 @@ def flickr8k_place() -> Path:
     """Where Flickr8k lies in the folders that are searched; a folder beside is not taken for it."""
     if found := named_place(FLICKR8K):
         return found
-    raise UserError(
+    raise DataIssue(
         f"{FLICKR8K} is not on this machine: put its folders {FLICKR8K_IMAGES[0]} and "
-        f"Flickr8k_text into {data_folders()[0] / FLICKR8K}{beside(FLICKR8K)}"
+        f"Flickr8k_text into {data_folders()[0] / FLICKR8K}{beside(FLICKR8K)}",
+        kind="absent",
     )
 
 
@@ -67,12 +68,12 @@ def list_tokens(tokens: Path, root: Path) -> CaptionListing:
     """Captions from one file, and the images of each split from the lists beside it, if any."""
     found = Findings()
     lists = lists_beside(tokens)
-    listed: dict[str, tuple[str, str]] = {}  # by image: its split, and where that stands
+    listed: dict[str, tuple[str, Located]] = {}  # by image: its split, and where that stands
     for split, file in lists.items():
         for where, line in lines_of(file, found):
             if line in listed:
-                found.faults.append(
-                    f"{where}: {legible(line)} is listed already ({listed[line][1]})"
+                found.fault(
+                    where, f"{legible(line)} is listed already ({listed[line][1]})", "twice"
                 )
             else:
                 listed[line] = split, where
@@ -84,7 +85,7 @@ def list_tokens(tokens: Path, root: Path) -> CaptionListing:
             name, tab, words = line.partition("\t")
             image, _, number = name.rpartition("#")
             if not tab or not number.strip().isdecimal():
-                found.faults.append(f"{where}: this is not an image, #, a number, a tab and words")
+                found.fault(where, "this is not an image, #, a number, a tab and words", "format")
             elif not lists:
                 yield Row(where, image, words)
             elif image not in listed:
@@ -94,11 +95,9 @@ def list_tokens(tokens: Path, root: Path) -> CaptionListing:
                 yield Row(where, image, words, listed[image][0])
 
     items = gathered(rows(), Folder(root, INSIDE), found)
-    found.faults += [
-        f"{where}: {legible(image)} has no caption in {tokens.name}"
-        for image, (_, where) in listed.items()
-        if image not in described
-    ]
+    for image, (_, where) in listed.items():
+        if image not in described:
+            found.fault(where, f"{legible(image)} has no caption in {tokens.name}", "empty")
     if unlisted:
         count = "the three lists" if len(lists) == len(LISTS) else "the lists"
         found.notes.append(
@@ -135,21 +134,22 @@ def lists_beside(tokens: Path) -> Mapping[str, Path]:
     return lists
 
 
-def lines_of(file: Path, found: Findings) -> Iterator[tuple[str, str]]:
+def lines_of(file: Path, found: Findings) -> Iterator[tuple[Located, str]]:
     """The lines of a file that say something, each with where it stands."""
     # Not `splitlines`, which also cuts at signs that are part of a text.
     for number, line in enumerate(text_of(file, found).split("\n"), start=1):
         if line.strip():
-            yield f"{file}, line {number}", line.strip("\r ")
+            yield at_line(file, number), line.strip("\r ")
 
 
 def text_of(file: Path, found: Findings) -> str:
     try:
         return contents(file).decode("utf-8-sig")
     except UserError as trouble:
-        found.problems.append(str(trouble))
+        found.problems.append(located(trouble))
         return ""
     except UnicodeDecodeError as wrong:
         line = wrong.object[: wrong.start].count(b"\n") + 1
-        found.problems.append(f"{file}, line {line}: not UTF-8; save the file with this encoding")
+        fault = f"{file}, line {line}: not UTF-8; save the file with this encoding"
+        found.problems.append(Located(fault, file, line, kind="encoding"))
         return wrong.object.decode("utf-8-sig", errors="replace")

@@ -15,7 +15,7 @@ from jaxtyping import UInt8
 
 from regard.data.images import ArrayImages, Split
 from regard.data.packed import unpacked
-from regard.errors import UserError
+from regard.errors import DataIssue, UserError
 
 FILES = {  # split → (images, labels)
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -38,14 +38,18 @@ def read_idx(folder: Path, split: str, classes: int | None = None) -> Split:
     pixels = read_array(file_in(folder, images_name), 3)
     labels = read_array(file_in(folder, labels_name), 1).astype(np.int64)
     if len(pixels) != len(labels):
-        raise UserError(
+        raise DataIssue(
             f"{folder}: {len(pixels)} images in {images_name}, but {len(labels)} labels in "
-            f"{labels_name}; the two do not belong together"
+            f"{labels_name}; the two do not belong together",
+            folder,
+            kind="size",
         )
     if classes is not None and len(labels) and labels.max() >= classes:
-        raise UserError(
+        raise DataIssue(
             f"{folder / labels_name}: label {labels.max()} at image {labels.argmax()}; "
-            f"with {classes} classes the highest is {classes - 1}"
+            f"with {classes} classes the highest is {classes - 1}",
+            folder / labels_name,
+            kind="label",
         )
     return Split(ArrayImages(pixels[:, None]), labels)
 
@@ -82,7 +86,9 @@ def located(folder: Path, name: str) -> Path | None:
     others = [path for path, spelt in spellings.items() if f"-{spelt}".endswith(f"-{name}")]
     if len({spellings[path] for path in others}) > 1:
         names = ", ".join(path.name for path in others)
-        raise UserError(f"{folder} has {names}: give each set a folder of its own")
+        raise DataIssue(
+            f"{folder} has {names}: give each set a folder of its own", folder, kind="several"
+        )
     return others[0] if others else None
 
 
@@ -95,7 +101,7 @@ def plain_name(path: Path) -> str:
 def file_in(folder: Path, name: str) -> Path:
     if path := located(folder, name):
         return path
-    raise UserError(f"{folder} has no {name} or {name}.gz")
+    raise DataIssue(f"{folder} has no {name} or {name}.gz", folder, kind="missing")
 
 
 @contextmanager
@@ -105,9 +111,13 @@ def content_of(path: Path) -> Iterator[BufferedIOBase]:
         with path.open("rb") as file:
             yield unpacked(file, path) if path.suffix == ".gz" else file
     except (EOFError, zlib.error, gzip.BadGzipFile) as damage:
-        raise UserError(f"{path} is damaged or cut short ({damage})") from None
+        raise DataIssue(
+            f"{path} is damaged or cut short ({damage})", path, kind="damaged"
+        ) from None
     except OSError as trouble:
-        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+        raise DataIssue(
+            f"{path} cannot be read: {trouble.strerror}", path, kind="unreadable"
+        ) from None
 
 
 def read_array(path: Path, dimensions: int) -> UInt8[np.ndarray, "..."]:
@@ -116,11 +126,19 @@ def read_array(path: Path, dimensions: int) -> UInt8[np.ndarray, "..."]:
         shape = shape_from(stream, dimensions, path)
         count = int(np.prod(shape, dtype=object))
         if count > LARGEST:
-            raise UserError(f"{path} says it holds {shape}, which is more than {LARGEST} bytes")
+            raise DataIssue(
+                f"{path} says it holds {shape}, which is more than {LARGEST} bytes",
+                path,
+                kind="size",
+            )
         data = stream.read(count + 1)  # never more than one byte beyond what is due
     if len(data) != count:
         had = "more" if len(data) > count else str(len(data))
-        raise UserError(f"{path} says it holds {shape}, which is {count} bytes, but has {had}")
+        raise DataIssue(
+            f"{path} says it holds {shape}, which is {count} bytes, but has {had}",
+            path,
+            kind="size",
+        )
     return np.frombuffer(data, np.uint8).reshape(shape)
 
 
@@ -129,8 +147,10 @@ def shape_from(stream: BufferedIOBase, dimensions: int, path: Path) -> tuple[int
     head = stream.read(4 + 4 * dimensions)
     magic = bytes((0, 0, 8, dimensions))  # 8: unsigned bytes
     if len(head) < 4 + 4 * dimensions or head[:4] != magic:
-        raise UserError(
+        raise DataIssue(
             f"{path} is no idx file of bytes in {dimensions} dimensions: it begins with "
-            f"{head[:4].hex(' ') or 'nothing'}, not {magic.hex(' ')}"
+            f"{head[:4].hex(' ') or 'nothing'}, not {magic.hex(' ')}",
+            path,
+            kind="format",
         )
     return struct.unpack(f">{dimensions}I", head[4:])

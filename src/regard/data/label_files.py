@@ -35,7 +35,7 @@ from regard.data.tables import (
     not_utf8,
     rows_of,
 )
-from regard.errors import UserError, nearest
+from regard.errors import DataIssue, Located, at_line, nearest
 
 TEXT_COLUMNS = "text, sentence, review, content"
 LABEL_COLUMNS = "label, class, sentiment, target"
@@ -85,7 +85,11 @@ class Read(NamedTuple):
 
 
 class NoUse(Exception):
-    """A row that cannot be used; the words say why."""
+    """A row that cannot be used; the words say why, and the kind is one of a `DataIssue`."""
+
+    def __init__(self, words: str, kind: str = "") -> None:
+        super().__init__(words)
+        self.kind = kind or getattr(words, "kind", "")
 
 
 def read_labels(
@@ -110,7 +114,9 @@ def read_labels(
             one, second, other, split = used(row, columns)
         except NoUse as why:
             if len(faults) < MOST_FAULTS:
-                faults.append(f"{path}, line {row.line} {why}")
+                faults.append(
+                    Located(f"{path}, line {row.line} {why}", path, row.line, kind=why.kind)
+                )
             else:
                 more += 1
             continue
@@ -122,18 +128,9 @@ def read_labels(
         if columns.split is not None:
             splits.append(split)
     if columns.named and not labels and not faults:
-        raise UserError(f"{path} has names of columns, but no row below them")
-    return Read(
-        path,
-        texts.done(),
-        tuple(labels),
-        lines,
-        tuple(faults),
-        columns,
-        seconds.done(),
-        tuple(splits),
-        more,
-    )
+        raise DataIssue(f"{path} has names of columns, but no row below them", path, kind="empty")
+    rows_of_use = texts.done(), tuple(labels), lines
+    return Read(path, *rows_of_use, tuple(faults), columns, seconds.done(), tuple(splits), more)
 
 
 class TextRow(NamedTuple):
@@ -161,7 +158,7 @@ def read_texts(path: Path, text: str = "", pair: str = "") -> Iterator[TextRow]:
             one = a_text(row.cells[columns.text])
             second = "" if columns.pair is None else a_text(row.cells[columns.pair])
             if columns.pair is not None and one and not second:
-                raise NoUse("has an empty second text")
+                raise NoUse("has an empty second text", "empty")
         except NoUse as why:
             yield TextRow(row.line, "", "", str(why))
         else:
@@ -176,7 +173,8 @@ def begun(path: Path, *names: str) -> tuple[list[Row], Iterator[Row]]:
     first, rows = first_rows(rows_of(path, (*USUAL, *names)))
     whole = [row for row in first if not row.fault]
     if not whole:
-        raise UserError(f"{path}, line {first[0].line} {first[0].fault}")
+        where, fault = at_line(path, first[0].line), first[0].fault
+        raise DataIssue(f"{where} {fault}", where, kind=getattr(fault, "kind", ""))
     return whole, rows
 
 
@@ -196,16 +194,16 @@ def check_row(row: Row, width: int) -> None:
         raise NoUse(row.fault)
     if len(row.cells) != width:
         given = f"{len(row.cells)} column{'s' * (len(row.cells) > 1)}"
-        raise NoUse(f"has {given}, but the first line has {width}")
+        raise NoUse(f"has {given}, but the first line has {width}", "columns")
     for cell in row.cells:
         if not cell.isascii() and (wrong := NO_UTF8.search(cell)):
-            raise NoUse(not_utf8(wrong[0]))
+            raise NoUse(not_utf8(wrong[0]), "encoding")
 
 
 def a_text(cell: str) -> str:
     """A cell without the spaces around it."""
     if isinstance(cell, NotText):
-        raise NoUse(f"has {cell} where a text should stand")
+        raise NoUse(f"has {cell} where a text should stand", "type")
     return cell.strip()
 
 
@@ -216,22 +214,22 @@ def used(row: Row, columns: Columns) -> tuple[str, str, str, str]:
     text, label = a_text(row.cells[columns.text]), same_letters(a_text(row.cells[columns.label]))
     second = "" if columns.pair is None else a_text(row.cells[columns.pair])
     if not text:
-        raise NoUse("has an empty text")
+        raise NoUse("has an empty text", "empty")
     if columns.pair is not None and not second:
-        raise NoUse("has an empty second text")
+        raise NoUse("has an empty second text", "empty")
     if is_missing(label):
-        raise NoUse("has no label" + (f", but {label!r}, which stands for none" if label else ""))
+        instead = f", but {label!r}, which stands for none" if label else ""
+        raise NoUse(f"has no label{instead}", "label")
     if len(label) > LONGEST_LABEL:
         raise NoUse(
             f"has a label of {len(label):,} characters, where at most {LONGEST_LABEL:,} name a "
-            f"class: {label[:20]}…"
+            f"class: {label[:20]}…",
+            "label",
         )
     split = "" if columns.split is None else a_text(row.cells[columns.split])
     if split and split.lower() not in SPELLINGS:
-        raise NoUse(
-            f"has split {split[:40]!r}; there are {', '.join(SPLITS)} (rename the column if it "
-            "means something else)"
-        )
+        words = f"has split {split[:40]!r}; there are {', '.join(SPLITS)}"
+        raise NoUse(f"{words} (rename the column if it means something else)", "split")
     return text, second, label, SPELLINGS[split.lower()] if split else "train"
 
 
@@ -245,12 +243,9 @@ def find_columns(
 
     A column of second texts is one only if it is asked for.
     """
-    head = [name.strip().lower() for name in rows[0].cells]
-    where = f"{path}, line {rows[0].line}"
-    if NO_UTF8.search("".join(head)):
-        raise UserError(f"{where} is not UTF-8: save the file as UTF-8 first")
+    where, head = names_above(path, rows)
     if len(head) < 2:
-        raise UserError(f"{where} has 1 column: there must be two, a text and a label")
+        raise no_columns(where, " has 1 column: there must be two, a text and a label")
     second = named_column(where, head, pair, "", "second text")
     ours = named_column(where, head, text, TEXT_COLUMNS, "text", second)
     theirs = named_column(where, head, label, LABEL_COLUMNS, "label", second)
@@ -261,10 +256,9 @@ def find_columns(
         theirs = 1 - ours if theirs is None else theirs
     for at, what, names in ((ours, "text", TEXT_COLUMNS), (theirs, "label", LABEL_COLUMNS)):
         if at is None:
-            raise UserError(
-                f"{where} names no {what} column ({names}); there are "
-                f"{', '.join(head)}: say with --{what} which it is"
-            )
+            there = ", ".join(head)
+            words = f" names no {what} column ({names}); there are {there}: say with --{what} "
+            raise no_columns(where, words + "which it is")
     assert ours is not None and theirs is not None
     for one, other, what in (
         (ours, theirs, "the text and its label"),
@@ -272,7 +266,7 @@ def find_columns(
         (theirs, second, "the second text and the label"),
     ):
         if one == other:
-            raise UserError(f"{where}: column {head[one]!r} cannot be both {what}")
+            raise no_columns(where, f": column {head[one]!r} cannot be both {what}")
     split = named_column(where, head, "", SPLIT_COLUMN, "part", flags=False)
     if split in (ours, theirs, second):
         split = None
@@ -281,10 +275,7 @@ def find_columns(
 
 def find_texts(path: Path, rows: Sequence[Row], text: str, pair: str) -> Columns:
     """The columns of texts and of second texts, where nothing says that there are labels."""
-    head = [name.strip().lower() for name in rows[0].cells]
-    where = f"{path}, line {rows[0].line}"
-    if NO_UTF8.search("".join(head)):
-        raise UserError(f"{where} is not UTF-8: save the file as UTF-8 first")
+    where, head = names_above(path, rows)
     second = named_column(where, head, pair, "", "second text")
     known = text if text.strip().lower() in head else ""
     ours = named_column(where, head, known, TEXT_COLUMNS, "text", second, flags=False)
@@ -298,10 +289,23 @@ def find_texts(path: Path, rows: Sequence[Row], text: str, pair: str) -> Columns
         return Columns(0, None, 1, named=keys)
     if second is None and not keys and (columns := guessed(rows)):
         return columns
-    raise UserError(
-        f"{where} names no text column, but {', '.join(name[:40] for name in head)}: call one "
-        f"{(text or 'text').strip().lower()!r}"
-    )
+    names = ", ".join(name[:40] for name in head)
+    one = (text or "text").strip().lower()
+    raise no_columns(where, f" names no text column, but {names}: call one {one!r}")
+
+
+def names_above(path: Path, rows: Sequence[Row]) -> tuple[Located, list[str]]:
+    """What the first row calls the columns, as names are compared, and where it stands."""
+    where, head = at_line(path, rows[0].line), [name.strip().lower() for name in rows[0].cells]
+    if NO_UTF8.search("".join(head)):
+        words = f"{where} is not UTF-8: save the file as UTF-8 first"
+        raise DataIssue(words, where, kind="encoding")
+    return where, head
+
+
+def no_columns(where: str, words: str) -> DataIssue:
+    """What is wrong with the names of columns."""
+    return DataIssue(f"{where}{words}", where, kind="column")
 
 
 def named_column(
@@ -319,17 +323,17 @@ def named_column(
     `flags` are what a user may be told to say it with.
     """
     if asked and asked.strip().lower() not in head:
-        raise UserError(f"{where} has no column {asked!r}; {nearest(asked.strip().lower(), head)}")
+        near = nearest(asked.strip().lower(), head)
+        raise no_columns(where, f" has no column {asked!r}; {near}")
     # A column without a name, such as the numbers of the rows, is none of these.
     names = [asked.strip().lower()] if asked else [name for name in usual.split(", ") if name]
     found = [at for at, name in enumerate(head) if name in names and (asked or at != taken)]
     if len(found) > 1:
         alike = len({head[at] for at in found}) == 1
-        raise UserError(
-            f"{where} has {len(found)} columns that may be the {what}, "
-            f"{' and '.join(head[at] for at in found)}: "
-            + ("rename one" if alike or not flags else f"say with --{what} which it is")
-        )
+        words = f" has {len(found)} columns that may be the {what}, "
+        words += f"{' and '.join(head[at] for at in found)}: "
+        cure = "rename one" if alike or not flags else f"say with --{what} which it is"
+        raise no_columns(where, words + cure)
     return found[0] if found else None
 
 
@@ -361,10 +365,11 @@ def unnamed(path: Path, rows: Sequence[Row], like: Columns | None) -> Columns:
     if found and not keys:
         return found
     names = ", ".join(name.strip()[:40] for name in first)
-    raise UserError(
-        f"{path}, line {line} names neither a text column ({TEXT_COLUMNS}) nor a label column "
-        f"({LABEL_COLUMNS}), but {names}: say with --text and --label which they are"
-        + ("" if keys else "; above rows alone put a line of names, such as text,label")
+    raise no_columns(
+        at_line(path, line),
+        f" names neither a text column ({TEXT_COLUMNS}) nor a label column ({LABEL_COLUMNS}), "
+        f"but {names}: say with --text and --label which they are"
+        + ("" if keys else "; above rows alone put a line of names, such as text,label"),
     )
 
 
@@ -385,9 +390,8 @@ def part_files(folder: Path) -> dict[str, Path]:
         part = SPELLINGS.get(stem.lower())
         if part and ending(path).lower() in TABLES and path.is_file():
             if part in found:
-                raise UserError(
-                    f"{folder} has two files for {part}, {found[part].name} and {path.name}: "
-                    "keep one"
-                )
+                both = f"{found[part].name} and {path.name}"
+                words = f"{folder} has two files for {part}, {both}: keep one"
+                raise DataIssue(words, folder, kind="several")
             found[part] = path
     return found

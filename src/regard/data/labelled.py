@@ -30,7 +30,7 @@ from regard.data.labelled_sets import LABELLED, READERS, find_labelled, name_at,
 from regard.data.listing import in_order
 from regard.data.stored_texts import as_json, marks_of, only
 from regard.data.tables import TABLES, ending
-from regard.errors import UserError, nearest
+from regard.errors import DataIssue, Located, UserError, at_line, nearest
 
 __all__ = ["LABELLED", "Labelled", "LabelledSet", "find_labelled", "read_labelled"]
 
@@ -207,9 +207,15 @@ def read_labelled(
             reads = by_split(read_labels(path, text, label, pair=pair))
             return from_reads(path, reads, skip_bad, learning=learning)
     except OSError as trouble:
-        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+        raise DataIssue(
+            f"{path} cannot be read: {trouble.strerror}", path, kind="unreadable"
+        ) from None
     named = not any(sign in str(name) for sign in "/\\.")
-    raise UserError(f"{path} is not there" + (f"; {nearest(str(name), LABELLED)}" if named else ""))
+    raise DataIssue(
+        f"{path} is not there" + (f"; {nearest(str(name), LABELLED)}" if named else ""),
+        path,
+        kind="missing",
+    )
 
 
 def read_named(name: str, path: Path | None, skip_bad: bool) -> LabelledSet:
@@ -246,9 +252,11 @@ def stamps(path: Path) -> tuple[tuple[str, int, int], ...]:
 
 def check_table(path: Path) -> None:
     if ending(path).lower() not in TABLES:
-        raise UserError(
+        raise DataIssue(
             f"{path} is no .csv, .tsv or .jsonl: give a table with a text and a label in each row, "
-            "or a folder with train.csv and perhaps validation.csv and test.csv"
+            "or a folder with train.csv and perhaps validation.csv and test.csv",
+            path,
+            kind="format",
         )
 
 
@@ -258,7 +266,9 @@ def read_folder(
     """A folder with a table for each part; training comes first and settles what is in doubt."""
     files = part_files(folder)
     if "train" not in files:
-        raise UserError(f"{folder} has no train.csv, train.tsv or train.jsonl")
+        raise DataIssue(
+            f"{folder} has no train.csv, train.tsv or train.jsonl", folder, kind="missing"
+        )
     reads: dict[str, Read] = {}
     like: Columns | None = None
     for part in by_part(files):
@@ -284,9 +294,12 @@ def check_split(read: Read, part: str) -> Read:
     """A table that is one part of a folder; its column `split` must not say another."""
     for line, split in zip(read.lines, read.splits, strict=False):
         if split != part:
-            raise UserError(
+            raise DataIssue(
                 f"{read.path}, line {line} has split {split!r}, but the name of the file says "
-                f"{part}: take out the column, or put all rows into one table"
+                f"{part}: take out the column, or put all rows into one table",
+                read.path,
+                line,
+                kind="split",
             )
     return read._replace(splits=())
 
@@ -309,18 +322,22 @@ def from_reads(
     more = sum(read.more for read in reads.values())  # that are not written out
     if faults and not skip_bad:
         others = f" (and {len(faults) + more - 1:,} more like this)" if len(faults) > 1 else ""
-        raise UserError(faults[0] + others)
+        raise DataIssue(faults[0] + others, faults[0])
     if more:
-        faults.append(f"{path} has {more:,} more rows that are no use")
+        faults.append(Located(f"{path} has {more:,} more rows that are no use", path))
     divided = any(read.splits for read in reads.values())
     if divided and learning and not reads["train"].labels:
-        raise UserError(
-            f"{path} has a column split, and in it no row to learn from: call some train"
+        raise DataIssue(
+            f"{path} has a column split, and in it no row to learn from: call some train",
+            path,
+            kind="split",
         )
     if len(known) == 1 and learning:
-        raise UserError(
+        raise DataIssue(
             f"{reads['train'].path} has one label only, {classes[0]!r}, in "
-            f"{len(reads['train'].labels):,} rows; there is nothing to tell apart"
+            f"{len(reads['train'].labels):,} rows; there is nothing to tell apart",
+            reads["train"].path,
+            kind="one-class",
         )
     number = {label: n for n, label in enumerate(classes)}
     parts = {}
@@ -329,16 +346,22 @@ def from_reads(
         if not number.keys() >= {*read.labels}:
             kept = read.only(row for row, label in enumerate(read.labels) if label in number)
         if not kept.labels and not (divided and part == "train"):
-            raise UserError(f"{read.path}: no row is left for {part}, as none is of use")
+            raise DataIssue(
+                f"{read.path}: no row is left for {part}, as none is of use",
+                read.path,
+                kind="empty",
+            )
         labels = tuple(number[label] for label in kept.labels)
         parts[part] = Labelled(kept.texts, labels, kept.seconds)
     if "validation" not in parts:
         train = parts["train"]
         out = held(train.texts, train.labels) if len(train) else set()
         if not out and learning:
-            raise UserError(
+            raise DataIssue(
                 f"{path} has {len(set(train.texts))} different texts and {len(classes)} labels: at "
-                "least one label needs two texts, of which one is held out for validation"
+                "least one label needs two texts, of which one is held out for validation",
+                path,
+                kind="small",
             )
         parts["train"] = train.only(n for n, text in enumerate(train.texts) if text not in out)
         parts["validation"] = train.only(n for n, text in enumerate(train.texts) if text in out)
@@ -355,10 +378,9 @@ def lacking(read: Read, classes: tuple[str, ...]) -> Iterator[str]:
     some = ", ".join(classes[:10]) + (f" and {len(classes) - 10} more" if classes[10:] else "")
     for line, label in zip(read.lines, read.labels, strict=True):
         if label not in classes:
-            yield (
-                f"{read.path}, line {line} has label {label[:80]!r}, which no text to learn from "
-                f"has; there are {some}"
-            )
+            where = at_line(read.path, line)
+            words = f"has label {label[:80]!r}, which no text to learn from has; there are {some}"
+            yield Located(f"{where} {words}", where, kind="label")
 
 
 def by_part(parts: Collection[str]) -> list[str]:

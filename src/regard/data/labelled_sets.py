@@ -16,7 +16,7 @@ from typing import NamedTuple
 from regard.data.catalogue import beside
 from regard.data.label_files import Read, head_of, named_column, part_files, read_labels
 from regard.data.tables import rows_of
-from regard.errors import UserError
+from regard.errors import DataIssue, at_line
 from regard.folders import data_folders
 
 FURTHER = "test2013"  # SST-2's own test, where its labels are given
@@ -78,9 +78,10 @@ def place_of(name: str) -> Path | None:
     named, found = LABELLED[name], find_labelled(name)
     if named.places and found is None:
         home = data_folders()[0] / named.places[0]
-        raise UserError(
+        raise DataIssue(
             f"{name} is not on this machine: put {named.files} from {named.source} into {home}"
-            f"{beside(name)}"
+            f"{beside(name)}",
+            kind="absent",
         )
     return found
 
@@ -102,14 +103,22 @@ def read_sst2(folder: Path) -> dict[str, Read]:
     """SST-2 as GLUE gives it: 0 is negative, 1 is positive."""
     files = part_files(folder)
     if missing := [file for file in ("train", "validation") if file not in files]:
-        raise UserError(f"{folder} has no {'train' if 'train' in missing else 'dev'}.tsv")
+        raise DataIssue(
+            f"{folder} has no {'train' if 'train' in missing else 'dev'}.tsv",
+            folder,
+            kind="missing",
+        )
     reads = {"train": read_labels(files["train"]), "test": read_labels(files["validation"])}
     if "test" in files and "label" in head_of(files["test"]):
         further = read_labels(files["test"])
         if set(further.labels) <= {"0", "1"}:  # elsewhere -1 stands for "not told"
             reads[FURTHER] = further
     if strange := [label for label in reads["train"].labels if label not in ("0", "1")]:
-        raise UserError(f"{files['train']} has label {strange[0]!r}; SST-2 has 0 and 1")
+        raise DataIssue(
+            f"{files['train']} has label {strange[0]!r}; SST-2 has 0 and 1",
+            files["train"],
+            kind="label",
+        )
     return reads
 
 
@@ -118,29 +127,36 @@ def read_sick(path: Path) -> dict[str, Read]:
     if path.is_dir():
         there = [path / name for name in SICK_FILES if (path / name).is_file()]
         if not there:
-            raise UserError(f"{path} has no SICK.txt")
+            raise DataIssue(f"{path} has no SICK.txt", path, kind="missing")
         path = there[0]
     read = read_labels(path, "sentence_A", "entailment_label", pair="sentence_B")
     read = read._replace(labels=tuple(label.lower() for label in read.labels))
     rows = (row for row in rows_of(path) if not row.fault)
     top, head, _ = next(rows)
     names = [name.strip().lower() for name in head]
-    at = named_column(f"{path}, line {top}", names, "SemEval_set", "", "part")
+    at = named_column(at_line(path, top), names, "SemEval_set", "", "part")
     assert at is not None
     part_in = {row.line: row.cells[at].strip() for row in rows if len(row.cells) == len(head)}
     parts: dict[str, list[int]] = {name: [] for name in SICK_PARTS}
     for row, line in enumerate(read.lines):
         if part_in[line] not in parts:
-            raise UserError(
-                f"{path}, line {line} is of part {part_in[line]!r}; SICK has {', '.join(parts)}"
+            raise DataIssue(
+                f"{path}, line {line} is of part {part_in[line]!r}; SICK has {', '.join(parts)}",
+                path,
+                line,
+                kind="split",
             )
         parts[part_in[line]].append(row)
     if empty := [name for name, some in parts.items() if not some]:
-        raise UserError(f"{path} has no row of part {empty[0]}")
+        raise DataIssue(f"{path} has no row of part {empty[0]}", path, kind="split")
     reads = {SICK_PARTS[name]: read.only(some) for name, some in parts.items()}
     labels, classes = sorted({*reads["train"].labels}), LABELLED["sick"].classes
     if labels != sorted(classes):
-        raise UserError(f"{path} has labels {', '.join(labels)}; SICK has {', '.join(classes)}")
+        raise DataIssue(
+            f"{path} has labels {', '.join(labels)}; SICK has {', '.join(classes)}",
+            path,
+            kind="label",
+        )
     return reads | {"train": reads["train"]._replace(faults=read.faults)}
 
 

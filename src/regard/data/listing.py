@@ -14,7 +14,7 @@ from typing import NamedTuple
 from regard.data.decode import SUFFIXES
 from regard.data.images import SPLITS
 from regard.data.tables import NO_UTF8, rows_of
-from regard.errors import UserError
+from regard.errors import DataIssue, Located, UserError, at_line, located
 
 SPELLINGS = {  # of the splits, in folder names and csv columns
     "train": "train",
@@ -62,10 +62,16 @@ def list_images(path: Path, *, learning: bool = True) -> Listing:
             return list_csv(path, learning)
         there = path.exists()
     except OSError as trouble:
-        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+        raise DataIssue(
+            f"{path} cannot be read: {trouble.strerror}", path, kind="unreadable"
+        ) from None
     if there:
-        raise UserError(f"{path} is neither a folder of classes nor a csv of paths and labels")
-    raise UserError(f"{path} is not there")
+        raise DataIssue(
+            f"{path} is neither a folder of classes nor a csv of paths and labels",
+            path,
+            kind="format",
+        )
+    raise DataIssue(f"{path} is not there", path, kind="missing")
 
 
 def list_folder(root: Path, learning: bool = True) -> Listing:
@@ -78,7 +84,11 @@ def list_folder(root: Path, learning: bool = True) -> Listing:
     splits = {folder: SPELLINGS.get(folder.name.lower()) for folder in folders}
     if "train" in splits.values():
         problems += [
-            f"{folder} stands beside train, but is no split ({', '.join(SPLITS)})"
+            Located(
+                f"{folder} stands beside train, but is no split ({', '.join(SPLITS)})",
+                folder,
+                kind="split",
+            )
             for folder, split in splits.items()
             if split is None
         ]
@@ -88,14 +98,15 @@ def list_folder(root: Path, learning: bool = True) -> Listing:
     else:
         classes = [(folder, None) for folder in folders]
     if not classes:
-        problems.append(f"{root} has no sub-folders; put the images of each class into one")
+        fault = f"{root} has no sub-folders; put the images of each class into one"
+        problems.append(Located(fault, root, kind="format"))
     for folder, split in classes:
         label = same_letters(folder.name)
         images, others, closed = images_in(folder)
         passed_over += others
         problems += closed
         if not images and not closed:
-            problems.append(f"{folder} is a class without an image")
+            problems.append(Located(f"{folder} is a class without an image", folder, kind="empty"))
         for path in images:
             items.append(Item(path, label, split, same_letters(path.relative_to(root).as_posix())))
     names = {same_letters(folder.name) for folder, _ in classes}
@@ -143,34 +154,42 @@ def list_csv(file: Path, learning: bool = True) -> Listing:
     rows = table(file, problems)
     head = [name.strip().lower() for name in next(rows, (1, []))[1]]
     if not head:
-        return Listing((), (), (*problems, f"{file} is empty"))
+        return Listing((), (), (*problems, Located(f"{file} is empty", file, kind="empty")))
     columns = [column(head, names) for names in (PATH_COLUMNS, LABEL_COLUMNS, ("split",))]
     if columns[0] is None or columns[1] is None:
-        problems.append(
+        fault = (
             f"{file}, line 1: needs a column {' or '.join(PATH_COLUMNS)} and a column "
             f"{' or '.join(LABEL_COLUMNS)}; it has {', '.join(head)}"
         )
+        problems.append(Located(fault, file, 1, kind="column"))
         return Listing((), (), tuple(problems))
     for line, row in rows:
         if not row:
             continue
-        where = f"{file}, line {line}"
+        where = at_line(file, line)
         if len(row) != len(head):
-            problems.append(f"{where}: {len(row)} columns, but the first line has {len(head)}")
+            fault = f"{where}: {len(row)} columns, but the first line has {len(head)}"
+            problems.append(Located(fault, where, kind="columns"))
             continue
         name, label, split = ("" if at is None else row[at].strip() for at in columns)
         if not name or is_missing(label):
-            problems.append(f"{where}: no {'label' if name else 'path'}")
+            what = "label" if name else "path"
+            problems.append(Located(f"{where}: no {what}", where, kind=what))
         elif split and split.lower() not in SPELLINGS:
-            problems.append(f"{where}: no split {split!r}; there are {', '.join(SPLITS)}")
+            fault = f"{where}: no split {split!r}; there are {', '.join(SPLITS)}"
+            problems.append(Located(fault, where, kind="split"))
         elif trouble := misplaced(file.parent, name):
-            problems.append(f"{where}: {trouble}")
+            problems.append(Located(f"{where}: {trouble}", where, kind="path"))
         else:
             path = file.parent / name
             key = same_letters(Path(name).as_posix())
             items.append(Item(path, same_letters(label), SPELLINGS.get(split.lower()), key))
     twice = Counter(item.key for item in items)
-    problems += [f"{file}: {key} is in {n} rows" for key, n in twice.items() if n > 1]
+    problems += [
+        Located(f"{file}: {key} is in {n} rows", file, kind="twice")
+        for key, n in twice.items()
+        if n > 1
+    ]
     return judged(str(file), items, {item.label for item in items}, problems, [], learning)
 
 
@@ -183,10 +202,11 @@ def table(file: Path, problems: list[str]) -> Iterator[tuple[int, list[str]]]:
         for line, cells, _ in rows_of(file, usual, kind="csv", strict=False):
             if sound and any(map(NO_UTF8.search, cells)):
                 sound = False
-                problems.append(f"{file}, line {line}: not UTF-8; save the file with this encoding")
+                fault = f"{file}, line {line}: not UTF-8; save the file with this encoding"
+                problems.append(Located(fault, file, line, kind="encoding"))
             yield line, cells
     except UserError as wrong:
-        problems.append(str(wrong))
+        problems.append(located(wrong))
 
 
 def column(head: list[str], names: tuple[str, ...]) -> int | None:
@@ -215,14 +235,13 @@ def judged(
     """The listing, with what is wrong about its classes as a whole."""
     classes = in_order(names)
     if len(classes) == 1 and learning:
-        problems.append(
-            f"{where} has one class only, {classes[0]!r}; there is nothing to tell apart"
-        )
+        fault = f"{where} has one class only, {classes[0]!r}; there is nothing to tell apart"
+        problems.append(Located(fault, where, kind="one-class"))
     count = Counter(item.label for item in items)
     doubts = [f"{where}: class {name!r} has one image" for name in classes if count[name] == 1]
     to_learn = {item.label for item in items if item.split in (None, "train")}
     problems += [
-        f"{where}: class {name!r} has images, but none for training"
+        Located(f"{where}: class {name!r} has images, but none for training", where, kind="split")
         for name in classes
         if learning and count[name] and name not in to_learn
     ]

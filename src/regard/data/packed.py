@@ -16,7 +16,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from regard.errors import UserError
+from regard.errors import DataIssue
 
 GZIP = b"\x1f\x8b"  # how a packed file begins, and no text in UTF-8
 RATIO = 100  # times as many bytes as it has packed: more is no text
@@ -47,10 +47,12 @@ class Unpacking(io.RawIOBase):
         count = self.stream.readinto(memoryview(buffer).cast("B")[:STEP])
         given = self.stream.tell()
         if given > FREE and given > RATIO * self.packed.tell():
-            raise UserError(
+            raise DataIssue(
                 f"{self.path} has unpacked to {given / 1e6:,.0f} MB from "
                 f"{self.packed.tell() / 1e3:,.0f} kB, more than {RATIO} times as much: if that is "
-                "right, unpack it yourself and give the plain file"
+                "right, unpack it yourself and give the plain file",
+                self.path,
+                kind="bomb",
             )
         return count
 

@@ -24,7 +24,7 @@ from regard.data.stored_texts import TextWriter
 from regard.data.tables import ending as ending  # others ask for it here
 from regard.data.tables import lines_in
 from regard.data.text import opened
-from regard.errors import UserError
+from regard.errors import DataIssue, Located, at_line
 
 COLUMNS = 2
 OFFICIAL = {"test_2016_flickr": "test", "test_2017_flickr": "test2017"}  # tests of Multi30k
@@ -43,7 +43,11 @@ class Read(NamedTuple):
 
 
 class NoUse(Exception):
-    """A line that is no sentence; the words say where and why."""
+    """A line that is no sentence; the words say where and why, and know it too."""
+
+    def __init__(self, words: str, where: Located, kind: str) -> None:
+        super().__init__(words)
+        self.fault = Located(words, where, kind=kind)
 
 
 def read_aligned(source: Path, target: Path) -> Read:
@@ -54,12 +58,14 @@ def read_aligned(source: Path, target: Path) -> Read:
         for one, other in zip_longest(ours, theirs):
             if one is None or other is None:
                 n, m = (last_number(lines, each) for lines, each in ((ours, one), (theirs, other)))
-                raise UserError(
+                raise DataIssue(
                     f"{source} has {n or other[0] - 1:,} lines and {target} has "
                     f"{m or one[0] - 1:,}: line n of one must be the translation of line n of the "
-                    "other"
+                    "other",
+                    target,
+                    kind="lengths",
                 )
-            yield (f"{source}, line {one[0]}", one[1]), (f"{target}, line {other[0]}", other[1])
+            yield (at_line(source, one[0]), one[1]), (at_line(target, other[0]), other[1])
 
     return gathered(rows())
 
@@ -81,12 +87,12 @@ def read_table(path: Path) -> Read:
 
     def rows() -> Iterator[tuple[Place, ...]]:
         for n, line in islice(lines_in(path), first - 1, None):
-            yield tuple((f"{path}, line {n}", column) for column in line.split(b"\t"))
+            yield tuple((at_line(path, n), column) for column in line.split(b"\t"))
 
     return gathered(rows())
 
 
-Place = tuple[str, bytes]  # where something stands, and what
+Place = tuple[Located, bytes]  # where something stands, and what
 
 
 def gathered(rows: Iterator[tuple[Place, ...]]) -> Read:
@@ -98,28 +104,32 @@ def gathered(rows: Iterator[tuple[Place, ...]]) -> Read:
             if len(row) != COLUMNS:
                 raise NoUse(
                     f"{row[0][0]} has {len(row)} column{'s' * (len(row) > 1)}: there must be two, "
-                    "the text and its translation, with a tab between"
+                    "the text and its translation, with a tab between",
+                    row[0][0],
+                    "columns",
                 )
             one, other = (sentence(*place) for place in row)
         except NoUse as why:
-            faults.append(str(why))
+            faults.append(why.fault)
         else:
             source.add(one)
             target.add(other)
     return Read(source.done(), target.done(), tuple(faults))
 
 
-def sentence(where: str, line: bytes) -> str:
+def sentence(where: Located, line: bytes) -> str:
     """A line as text, or why it is none."""
     try:
         text = line.decode().strip()
     except UnicodeDecodeError as wrong:
         raise NoUse(
             f"{where} is not UTF-8: its byte {wrong.start + 1}, 0x{line[wrong.start]:02x}, belongs "
-            "to no character"
+            "to no character",
+            where,
+            "encoding",
         ) from None
     if not text:
-        raise NoUse(f"{where} has an empty side: each text needs a translation")
+        raise NoUse(f"{where} has an empty side: each text needs a translation", where, "empty")
     return text
 
 
@@ -138,9 +148,11 @@ def part_files(folder: Path) -> dict[str, dict[str, Path]]:
             continue
         before = found.setdefault(part, {}).setdefault(language, path)
         if before is not path:
-            raise UserError(
+            raise DataIssue(
                 f"{folder} has two files for {part} in {language}, {before.name} and {path.name}: "
-                "keep one"
+                "keep one",
+                folder,
+                kind="several",
             )
     return found
 
@@ -155,10 +167,16 @@ def read_parts(
         if len(here) == 1:
             (absent,) = set(languages) - set(here)
             name = found[here[0]].name
-            raise UserError(f"{folder} has {name}, but nothing for {part} that ends in .{absent}")
+            raise DataIssue(
+                f"{folder} has {name}, but nothing for {part} that ends in .{absent}",
+                folder,
+                kind="missing",
+            )
         if here:
             reads[part] = read_aligned(*(found[language] for language in languages))
     if "train" not in reads:
         one, other = languages
-        raise UserError(f"{folder} has neither train.{one} nor train.{other}")
+        raise DataIssue(
+            f"{folder} has neither train.{one} nor train.{other}", folder, kind="missing"
+        )
     return reads

@@ -37,7 +37,7 @@ from regard.data.pair_files import (
 )
 from regard.data.stored_texts import as_json, marks_of
 from regard.data.stored_texts import only as some_of
-from regard.errors import UserError, nearest
+from regard.errors import DataIssue, UserError, nearest
 from regard.folders import data_folders
 
 BOTH_WAYS = ("digits or words", "words or digits")  # in one set: there is no direction to choose
@@ -193,12 +193,18 @@ def read_pairs(
         if path.is_file():
             return read_one(path, skip_bad, wanted)
     except OSError as trouble:
-        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+        raise DataIssue(
+            f"{path} cannot be read: {trouble.strerror}", path, kind="unreadable"
+        ) from None
     if "," in str(name):
         parts = [resolve(part.strip()) for part in str(name).split(",")]
         return read_two(parts, skip_bad, Wanted(direction))
     named = not any(sign in str(name) for sign in "/\\.")
-    raise UserError(f"{path} is not there" + (f"; {nearest(str(name), PAIRS)}" if named else ""))
+    raise DataIssue(
+        f"{path} is not there" + (f"; {nearest(str(name), PAIRS)}" if named else ""),
+        path,
+        kind="missing",
+    )
 
 
 def lasting_pairs(data: str) -> str:
@@ -230,9 +236,10 @@ def read_named(name: str, skip_bad: bool, wanted: Wanted) -> PairSet:
         return read_known(name, folder, skip_bad, wanted)
     named = PAIRS[name]
     home = data_folders()[0] / named.places[0]
-    raise UserError(
+    raise DataIssue(
         f"{name} is not on this machine: put {named.files} from {named.source} into {home}"
-        f"{beside(name)}"
+        f"{beside(name)}",
+        kind="absent",
     )
 
 
@@ -253,9 +260,11 @@ def read_known(name: str, folder: Path, skip_bad: bool, wanted: Wanted) -> PairS
 def read_one(path: Path, skip_bad: bool, wanted: Wanted) -> PairSet:
     """One file with two columns."""
     if ending(path) != TABLE:
-        raise UserError(
+        raise DataIssue(
             f"{path} is one file, and no .tsv: give a .tsv of two columns, two files with a comma "
-            "between (own.en,own.de), or a folder with train.en and train.de"
+            "between (own.en,own.de), or a folder with train.en and train.de",
+            path,
+            kind="format",
         )
     sides = Sides(named_columns(path) or SIDES, ("column 1", "column 2"))
     return in_order_wanted(path, sides, {"train": read_table(path)}, skip_bad, wanted)
@@ -265,10 +274,14 @@ def read_two(paths: list[Path], skip_bad: bool, wanted: Wanted) -> PairSet:
     """Two files that go line by line, whose endings tell the languages if they are any."""
     if len(paths) != 2:
         names = ", ".join(map(str, paths))
-        raise UserError(f"{len(paths)} files are given where two are expected: {names}")
+        raise DataIssue(
+            f"{len(paths)} files are given where two are expected: {names}", kind="several"
+        )
     for path in paths:
         if not path.is_file():
-            raise UserError(f"{path} is {'a folder' if path.is_dir() else 'not there'}")
+            raise DataIssue(
+                f"{path} is {'a folder' if path.is_dir() else 'not there'}", path, kind="missing"
+            )
     one, other = map(ending, paths)
     told = one != other and all(map(LANGUAGE.fullmatch, (one, other)))
     ours, theirs = (path.name for path in paths)
@@ -303,10 +316,12 @@ def read_folder(folder: Path, skip_bad: bool, wanted: Wanted) -> PairSet:
         return of_two(folder, files, wanted.of(languages, (one, other), str(folder)), skip_bad)
     if len(languages) != 2 or TABLE in languages:
         names = ", ".join(sorted(file.name for file in files.get("train", {}).values()))
-        raise UserError(
+        raise DataIssue(
             f"{folder} has {names or 'no file'} for training, where "
             "train.en and train.de, say, or train.tsv should be; two of several languages are "
-            "chosen by --direction en-de"
+            "chosen by --direction en-de",
+            folder,
+            kind="format",
         )
     order = wanted.of(languages, usual(languages), str(folder))
     return of_two(folder, files, order, skip_bad)
@@ -354,18 +369,24 @@ def from_reads(
     faults = [fault for part in in_order(reads) for fault in reads[part].faults]
     if faults and not skip_bad:
         more = f" (and {len(faults) - 1:,} more like this)" if len(faults) > 1 else ""
-        raise UserError(faults[0] + more)
+        raise DataIssue(faults[0] + more, faults[0])
     parts = {part: Pairs(read.source, read.target) for part, read in reads.items()}
     if empty := [part for part in in_order(parts) if not len(parts[part])]:
         count = len(reads[empty[0]].faults)
-        raise UserError(f"{path}: no pair is left for {empty[0]}, as none of {count:,} is of use")
+        raise DataIssue(
+            f"{path}: no pair is left for {empty[0]}, as none of {count:,} is of use",
+            path,
+            kind="empty",
+        )
     if "validation" not in parts:
         texts = parts["train"].source
         first = texts[0]
         if all(text == first for text in texts):
-            raise UserError(
+            raise DataIssue(
                 f"{path} has one text only to learn from; at least two different ones are needed, "
-                "of which one is held out for validation"
+                "of which one is held out for validation",
+                path,
+                kind="small",
             )
         parts["train"], parts["validation"] = held_out(parts["train"])
     parts.setdefault("test", Pairs())

@@ -34,7 +34,7 @@ from regard.data.images import (
 )
 from regard.data.workers import Outcome, Target, decode_all
 from regard.drafts import draft_folder
-from regard.errors import UserError
+from regard.errors import DataIssue, UserError
 from regard.folders import cache_folder, cached
 from regard.progress import progress
 
@@ -65,7 +65,9 @@ def at_size(
         ready[name] = Split(done.images, np.delete(split.labels, list(done.bad)))
     for number, words in enumerate(images.classes):
         if skipped and number not in ready["train"].labels:
-            raise UserError(f"{images.name}: no readable image of {words!r} is left for training")
+            raise DataIssue(
+                f"{images.name}: no readable image of {words!r} is left for training", kind="empty"
+            )
     return replace(
         images,
         train=ready["train"],
@@ -83,7 +85,8 @@ def squares(
         return Done(resized(images, size, channels), {})
     done = decoded(FileImages(images.paths, size, channels), workers)
     if done.bad and not skip_bad:
-        raise UserError(first_of(list(done.bad.values())))
+        first = images.paths[next(iter(done.bad))]
+        raise DataIssue(first_of(list(done.bad.values())), first, kind="image")
     return done
 
 
@@ -174,7 +177,9 @@ def key(images: FileImages) -> str:
         try:
             facts = path.stat()
         except OSError as trouble:
-            raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+            raise DataIssue(
+                f"{path} cannot be read: {trouble.strerror}", path, kind="unreadable"
+            ) from None
         line = f"\n{path.absolute()}\0{facts.st_size}\0{facts.st_mtime_ns}"
         text.update(line.encode(errors="surrogateescape"))
     return text.hexdigest()[:32]

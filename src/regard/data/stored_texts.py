@@ -24,7 +24,7 @@ from typing import BinaryIO, cast, overload
 import numpy as np
 from jaxtyping import Int32, Int64, UInt64
 
-from regard.errors import UserError
+from regard.errors import DataIssue
 from regard.folders import cache_folder
 
 IN_MEMORY = 2**24  # bytes of texts, or of numbers, that are not worth a file
@@ -166,10 +166,11 @@ def put(file: BinaryIO, data: bytes) -> None:
         else:
             file.flush()
     except OSError as trouble:
-        raise UserError(
+        raise DataIssue(
             f"texts that are too many for memory go to a file in {cache_folder()}, and there "
             f"{os.strerror(trouble.errno or 0).lower()}: make room, or put it elsewhere with "
-            "XDG_CACHE_HOME"
+            "XDG_CACHE_HOME",
+            kind="disk",
         ) from None
 
 

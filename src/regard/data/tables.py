@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.data.text import opened
-from regard.errors import UserError
+from regard.errors import DataIssue, Located
 
 TABLES = ("csv", "tsv", "jsonl")
 SIGNS = ",;\t|"  # between the columns of a csv; the first of those that make equal sense
@@ -76,7 +76,7 @@ def rows_of(
     with opened(path) as file:
         head = file.read(HEAD).removeprefix(codecs.BOM_UTF8)
         if not head and strict:
-            raise UserError(f"{path} is empty")
+            raise DataIssue(f"{path} is empty", path, kind="empty")
         blocks = chain([head], iter(lambda: file.read(HEAD), b""))
         lines = numbered(blocks, path, line_end(head), zeros=not strict)
         if kind == "jsonl":
@@ -92,7 +92,7 @@ def rows_of(
             empty = False
             yield row
         if empty and strict:
-            raise UserError(f"{path} is empty")
+            raise DataIssue(f"{path} is empty", path, kind="empty")
 
 
 def beginning(path: Path) -> list[str]:
@@ -131,16 +131,22 @@ def byte_lines(
         for line in lines:
             number += 1
             if b"\0" in line and not zeros:
-                raise UserError(
+                raise DataIssue(
                     f"{path}, line {number} has a NUL byte: this is no text, or not UTF-8; save it "
-                    "as UTF-8 first"
+                    "as UTF-8 first",
+                    path,
+                    number,
+                    kind="encoding",
                 )
             yield number, line.removesuffix(b"\r")
         begun.append(left)
         size += len(left)
         if size > LONGEST_LINE:
-            raise UserError(
-                f"{path}, line {number + 1} has more than {LONGEST_LINE:,} bytes: this is no table"
+            raise DataIssue(
+                f"{path}, line {number + 1} has more than {LONGEST_LINE:,} bytes: this is no table",
+                path,
+                number + 1,
+                kind="size",
             )
 
 
@@ -149,7 +155,7 @@ def lines_in(path: Path) -> Iterator[tuple[int, bytes]]:
     with opened(path) as file:
         head = file.read(HEAD).removeprefix(codecs.BOM_UTF8)
         if not head:
-            raise UserError(f"{path} is empty")
+            raise DataIssue(f"{path} is empty", path, kind="empty")
         blocks = chain([head], iter(lambda: file.read(HEAD), b""))
         yield from byte_lines(blocks, path, line_end(head))
 
@@ -211,17 +217,25 @@ def of_cells(
         except csv.Error as wrong:
             first, last = feed.numbers[0], feed.numbers[-1]
             if "field limit" in str(wrong):
-                raise UserError(
+                raise DataIssue(
                     f"{path}, line {first} has a column of more than {LONGEST_FIELD:,} "
-                    "characters: is a quotation mark without its partner?"
+                    "characters: is a quotation mark without its partner?",
+                    path,
+                    first,
+                    kind="quotes",
                 ) from None
             # One stray mark can swallow any number of rows, which nobody would miss.
             if len(feed.numbers) > 1:
-                raise UserError(
+                raise DataIssue(
                     f"{path}, line {first} opens a quotation mark that nothing closes, not even "
-                    f"line {last}"
+                    f"line {last}",
+                    path,
+                    first,
+                    kind="quotes",
                 ) from None
-            yield Row(first, [], f"has quotation marks in disorder ({wrong})")
+            yield Row(
+                first, [], Located(f"has quotation marks in disorder ({wrong})", kind="quotes")
+            )
         else:
             if any(cell.strip() for cell in cells) or len(cells) > 1:
                 yield Row(feed.numbers[0], cells)
@@ -301,7 +315,8 @@ def of_objects(lines: Iterable[tuple[int, str]], head: list[str]) -> Iterator[Ro
             yield Row(1, [HALF.sub("\ufffd", name) for name in names])
         cells = [spelt(entry.get(name)) for name in names]
         if "\\u" in line and any(map(HALF.search, cells)):
-            yield Row(number, [], "has half of a surrogate pair, which is no character")
+            fault = "has half of a surrogate pair, which is no character"
+            yield Row(number, [], Located(fault, kind="encoding"))
         else:
             yield Row(number, cells)
 
@@ -315,13 +330,14 @@ DECODE: Callable[[str], object] = json.JSONDecoder(
 def object_in(line: str) -> dict[str, object] | str:
     """The object of a line, or why it has none."""
     if wrong := NO_UTF8.search(line):
-        return not_utf8(wrong[0])
+        return Located(not_utf8(wrong[0]), kind="encoding")
     try:
         entry = DECODE(line)
     except (ValueError, RecursionError) as trouble:
-        return f"is no JSON ({trouble})"
+        return Located(f"is no JSON ({trouble})", kind="json")
     if not isinstance(entry, dict):
-        return f'has {json.dumps(entry)[:40]} where an object such as {{"text": …}} should stand'
+        fault = f'has {json.dumps(entry)[:40]} where an object such as {{"text": …}} should stand'
+        return Located(fault, kind="type")
     return entry
 
 

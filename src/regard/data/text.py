@@ -22,7 +22,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from regard.data.entries import valid_text
 from regard.data.packed import GZIP, unpacked
-from regard.errors import UserError
+from regard.errors import DataIssue
 
 BLOCK = 2**20  # bytes that are read at a time
 
@@ -116,9 +116,11 @@ def decoded(span: Span) -> Iterator[str]:
             given += len(some)
             start = span.start + given - len(decoder.getstate()[0])
     except UnicodeDecodeError as wrong:
-        raise UserError(
+        raise DataIssue(
             f"{span.path} is not UTF-8: byte {start + wrong.start}, "
-            f"0x{wrong.object[wrong.start]:02x}, belongs to no character; save it as UTF-8 first"
+            f"0x{wrong.object[wrong.start]:02x}, belongs to no character; save it as UTF-8 first",
+            span.path,
+            kind="encoding",
         ) from None
 
 
@@ -130,8 +132,10 @@ def chunks(span: Span) -> Iterator[bytes]:
         while left:
             some = file.read(min(BLOCK, left))
             if not some:
-                raise UserError(
-                    f"{span.path} has become {left} bytes shorter since it was first looked at"
+                raise DataIssue(
+                    f"{span.path} has become {left} bytes shorter since it was first looked at",
+                    span.path,
+                    kind="changed",
                 )
             left -= len(some)
             yield some
@@ -149,6 +153,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             plain.seek(0)
             yield cast(BinaryIO, unpacked(plain, path)) if packed else plain
     except (EOFError, zlib.error, gzip.BadGzipFile) as damage:
-        raise UserError(f"{path} is damaged or cut short ({damage})") from None
+        raise DataIssue(
+            f"{path} is damaged or cut short ({damage})", path, kind="damaged"
+        ) from None
     except OSError as trouble:
-        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+        raise DataIssue(
+            f"{path} cannot be read: {trouble.strerror}", path, kind="unreadable"
+        ) from None

@@ -26,7 +26,7 @@ from regard.data.entries import number_kind
 from regard.data.text import Text
 from regard.data.vocabulary import Vocabulary
 from regard.drafts import draft_folder
-from regard.errors import UserError
+from regard.errors import DataIssue
 from regard.folders import cache_folder
 from regard.progress import progress
 
@@ -88,7 +88,9 @@ def encoded(text: Text, vocabulary: Vocabulary) -> Iterator[Numbers]:
             yield vocabulary.encode_array(block)
             advance(len(spelt))
     if seen.hexdigest() != text.digest():
-        raise UserError("the text has changed since it was first looked at; start again")
+        raise DataIssue(
+            "the text has changed since it was first looked at; start again", kind="changed"
+        )
 
 
 def count_unknown(numbers: Numbers, vocabulary: Vocabulary) -> int:

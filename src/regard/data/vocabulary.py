@@ -27,6 +27,7 @@ from regard.data.entries import BYTES, SPECIALS, all_of
 from regard.data.letters import CharacterVocabulary, RawVocabulary, fit_characters, fit_raw
 from regard.data.word_pieces import WordPieceVocabulary
 from regard.data.words import WordVocabulary, fit_words
+from regard.errors import FieldError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,13 +58,15 @@ class VocabularyConfig:
     def __post_init__(self) -> None:
         check_kinds(self)
         if self.floor < 1:
-            raise ValueError(f"floor={self.floor}: it must be at least 1")
+            raise FieldError(f"floor={self.floor}: it must be at least 1", "floor")
         least = len(SPECIALS) + (BYTES if self.kind in ("bytes", "raw") else 2)
         if self.size < least:
-            raise ValueError(f"size={self.size}: kind={self.kind!r} needs at least {least}")
+            raise FieldError(f"size={self.size}: kind={self.kind!r} needs at least {least}", "size")
         asked = [name for name in ("digits", "lower") if getattr(self, name)]
         if asked and self.kind != "bytes":
-            raise ValueError(f"{asked[0]}=True is for kind='bytes', and kind is {self.kind!r}")
+            raise FieldError(
+                f"{asked[0]}=True is for kind='bytes', and kind is {self.kind!r}", asked[0]
+            )
 
 
 @runtime_checkable

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from regard.data.blocks import in_blocks
 from regard.data.entries import SPECIALS, check_number, check_specials, number_kind, valid_text
-from regard.errors import UserError
+from regard.errors import DataIssue
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,16 +66,22 @@ def read_wordpieces(path: str | Path, *, lower: bool = True) -> WordPieceVocabul
         # Only \n ends a line here: other signs that Python splits at are entries themselves.
         lines = path.read_bytes().decode("utf-8").replace("\r\n", "\n").split("\n")
     except OSError as trouble:
-        raise UserError(f"{path} cannot be read: {trouble.strerror}") from None
+        raise DataIssue(
+            f"{path} cannot be read: {trouble.strerror}", path, kind="unreadable"
+        ) from None
     except UnicodeDecodeError as wrong:
-        raise UserError(f"{path} is no UTF-8 text: see byte {wrong.start}") from None
+        raise DataIssue(
+            f"{path} is no UTF-8 text: see byte {wrong.start}", path, kind="encoding"
+        ) from None
     if not lines[-1]:
         lines.pop()
     specials = tuple(name for name, spelt in PUBLISHED.items() if spelt in set(lines))
     try:
         return WordPieceVocabulary(specials, tuple(lines), lower)
     except ValueError as wrong:
-        raise UserError(f"{path} is no vocabulary of word pieces: {wrong}") from None
+        raise DataIssue(
+            f"{path} is no vocabulary of word pieces: {wrong}", path, kind="format"
+        ) from None
 
 
 @dataclass(frozen=True)

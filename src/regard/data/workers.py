@@ -19,7 +19,7 @@ from threading import Thread
 from typing import IO, Any, Literal, NamedTuple
 
 from regard.data.decode import decode
-from regard.errors import UserError
+from regard.errors import DataIssue, UserError
 from regard.progress import progress
 
 LITTLE = 2**25  # bytes of images that are decoded before a second process has started
@@ -139,9 +139,11 @@ def decode_elsewhere(
             code = processes[number].wait()
             if finished[number] < len(parts[number]):
                 _, path = parts[number][finished[number]]
-                raise UserError(
+                raise DataIssue(
                     f"{path}: the process that was decoding it ended with code {code}; "
-                    "take this file out and try again"
+                    "take this file out and try again",
+                    path,
+                    kind="crash",
                 )
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from regard.config import check_kinds
-from regard.errors import nearest_widths
+from regard.errors import FieldError, nearest_widths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,21 +46,26 @@ class StackConfig:
         check_kinds(self)
         for name in ("width", "layers", "heads"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: there must be at least 1")
+                raise FieldError(f"{name}={getattr(self, name)}: there must be at least 1", name)
         if self.width % self.heads:
-            raise ValueError(
+            raise FieldError(
                 f"width={self.width} does not split into heads={self.heads}; "
-                + nearest_widths(self.width, self.heads)
+                + nearest_widths(self.width, self.heads),
+                "width",
             )
         if self.groups is not None and (self.groups < 1 or self.heads % self.groups):
-            raise ValueError(f"heads={self.heads} do not share groups={self.groups} evenly")
+            raise FieldError(
+                f"heads={self.heads} do not share groups={self.groups} evenly", "groups"
+            )
         for name in ("dropout", "drop_path"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: a share lies in 0 ≤ … < 1")
+                raise FieldError(f"{name}={getattr(self, name)}: a share lies in 0 ≤ … < 1", name)
         if not self.eps > 0:
-            raise ValueError(f"eps={self.eps}: it keeps a variance of 0 from dividing, so above 0")
+            raise FieldError(
+                f"eps={self.eps}: it keeps a variance of 0 from dividing, so above 0", "eps"
+            )
         if self.hidden is not None and self.hidden < 1:
-            raise ValueError(f"hidden={self.hidden}: there must be at least 1")
+            raise FieldError(f"hidden={self.hidden}: there must be at least 1", "hidden")
 
     @property
     def hidden_width(self) -> int:
@@ -101,27 +106,34 @@ class ViTConfig(StackConfig):
         super().__post_init__()
         for name in ("channels", "classes", "patch"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: there must be at least 1")
+                raise FieldError(f"{name}={getattr(self, name)}: there must be at least 1", name)
         if self.image < self.patch or self.image % self.patch:
             low = max(1, self.image // self.patch) * self.patch
-            raise ValueError(
+            raise FieldError(
                 f"image={self.image} does not split into patches of patch={self.patch}; "
-                f"nearest images are {low} and {low + self.patch}"
+                f"nearest images are {low} and {low + self.patch}",
+                "image",
             )
         if self.normalise_patches and self.stem != "patch":
-            raise ValueError(
+            raise FieldError(
                 f"normalise_patches=True works on patches that are cut out, and stem={self.stem!r} "
-                "cuts none"
+                "cuts none",
+                "normalise_patches",
             )
         if not all(type(width) is int and width >= 1 for width in self.head):
-            raise ValueError(f"head={self.head}: hidden widths are whole numbers of at least 1")
+            raise FieldError(
+                f"head={self.head}: hidden widths are whole numbers of at least 1", "head"
+            )
         if self.place == "rotary" and self.width // self.heads % 4:
-            raise ValueError(
+            raise FieldError(
                 f"place='rotary' turns rows and columns in pairs, so width={self.width} over "
-                f"heads={self.heads}, {self.width // self.heads}, must be divisible by 4"
+                f"heads={self.heads}, {self.width // self.heads}, must be divisible by 4",
+                "place",
             )
         if self.place == "sinusoidal" and self.width % 4:
-            raise ValueError(f"place='sinusoidal' needs a width divisible by 4, not {self.width}")
+            raise FieldError(
+                f"place='sinusoidal' needs a width divisible by 4, not {self.width}", "place"
+            )
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -149,7 +161,9 @@ class DecoderConfig(StackConfig):
         super().__post_init__()
         for name, least in (("words", 2), ("length", 1)):
             if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)}: there must be at least {least}")
+                raise FieldError(
+                    f"{name}={getattr(self, name)}: there must be at least {least}", name
+                )
         check_place(self.place, self.width, self.heads)
 
 
@@ -168,7 +182,9 @@ class Seq2SeqConfig(DecoderConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.reading_layers is not None and self.reading_layers < 1:
-            raise ValueError(f"reading_layers={self.reading_layers}: there must be at least 1")
+            raise FieldError(
+                f"reading_layers={self.reading_layers}: there must be at least 1", "reading_layers"
+            )
 
     @property
     def reading(self) -> StackConfig:
@@ -201,7 +217,9 @@ class BertConfig(StackConfig):
         super().__post_init__()
         for name, least in (("words", 2), ("length", 1), ("segments", 1)):
             if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)}: there must be at least {least}")
+                raise FieldError(
+                    f"{name}={getattr(self, name)}: there must be at least {least}", name
+                )
         check_place(self.place, self.width, self.heads)
 
 
@@ -223,13 +241,15 @@ class TextClassifierConfig(BertConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.classes < 2:
-            raise ValueError(f"classes={self.classes}: there must be at least 2")
+            raise FieldError(f"classes={self.classes}: there must be at least 2", "classes")
         if self.votes < 0:
-            raise ValueError(f"votes={self.votes}: a number of rows cannot be negative")
+            raise FieldError(f"votes={self.votes}: a number of rows cannot be negative", "votes")
         if self.say < 0:
-            raise ValueError(f"say={self.say}: votes cannot count for less than nothing")
+            raise FieldError(f"say={self.say}: votes cannot count for less than nothing", "say")
         if not 0 <= self.head_dropout < 1:
-            raise ValueError(f"head_dropout={self.head_dropout}: a share lies in 0 ≤ … < 1")
+            raise FieldError(
+                f"head_dropout={self.head_dropout}: a share lies in 0 ≤ … < 1", "head_dropout"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,9 +264,11 @@ class PretrainerConfig(BertConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(set(self.asked)) < len(self.asked):
-            raise ValueError(f"asked={self.asked}: each name once")
+            raise FieldError(f"asked={self.asked}: each name once", "asked")
         if self.asked and not self.pooler:
-            raise ValueError(f"asked={self.asked} about pairs is answered by the pooler: have one")
+            raise FieldError(
+                f"asked={self.asked} about pairs is answered by the pooler: have one", "asked"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +283,9 @@ class CaptionerConfig(DecoderConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.context_width is not None and self.context_width < 1:
-            raise ValueError(f"context_width={self.context_width}: there must be at least 1")
+            raise FieldError(
+                f"context_width={self.context_width}: there must be at least 1", "context_width"
+            )
 
     @property
     def features_width(self) -> int:
@@ -272,9 +296,10 @@ class CaptionerConfig(DecoderConfig):
 def check_place(place: str, width: int, heads: int) -> None:
     """Refuse a width that does not split as these positions need it to."""
     if place == "rotary" and width // heads % 2:
-        raise ValueError(
+        raise FieldError(
             f"place='rotary' turns numbers in pairs, so width={width} over "
-            f"heads={heads}, {width // heads}, must be even"
+            f"heads={heads}, {width // heads}, must be even",
+            "place",
         )
     if place == "sinusoidal" and width % 2:
-        raise ValueError(f"place='sinusoidal' needs an even width, not {width}")
+        raise FieldError(f"place='sinusoidal' needs an even width, not {width}", "place")

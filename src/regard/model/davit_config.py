@@ -5,6 +5,7 @@ from math import isqrt
 from typing import Any, Literal
 
 from regard.config import check_kinds
+from regard.errors import FieldError
 
 PER_STAGE = ("widths", "depths", "heads")
 MOST_TRIED = 1 << 20  # divisors that are looked for, so that a width of 10¹² is refused at once
@@ -59,35 +60,42 @@ class DaViTConfig:
         check_kinds(self)
         for name in ("channels", "classes", "patch", "window", "expansion"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: there must be at least 1")
+                raise FieldError(f"{name}={getattr(self, name)}: there must be at least 1", name)
         for name in PER_STAGE:
             values = getattr(self, name)
             if not values or not all(type(value) is int and value >= 1 for value in values):
-                raise ValueError(f"{name}={values}: one whole number of at least 1 for each stage")
+                raise FieldError(
+                    f"{name}={values}: one whole number of at least 1 for each stage", name
+                )
             if len(values) != len(self.widths):
-                raise ValueError(
+                raise FieldError(
                     f"widths={self.widths} are {len(self.widths)} stages, and {name}={values} "
-                    f"speaks of {len(values)}"
+                    f"speaks of {len(values)}",
+                    "widths",
                 )
         for width, heads in zip(self.widths, self.heads, strict=True):
             if width % heads:
                 near = min(divisors(width), key=lambda number: (abs(number - heads), number))
-                raise ValueError(
+                raise FieldError(
                     f"widths={self.widths}: {width} channels do not split into {heads} heads; "
-                    f"the nearest number that they split into is {near}"
+                    f"the nearest number that they split into is {near}",
+                    "widths",
                 )
         if self.image < 1 or self.image % self.stride:
             low = max(1, self.image // self.stride) * self.stride
-            raise ValueError(
+            raise FieldError(
                 f"image={self.image} does not divide by {self.stride}, which is patch={self.patch} "
                 f"doubled {len(self.widths) - 1} times; nearest images are {low} and "
-                f"{low + self.stride}"
+                f"{low + self.stride}",
+                "image",
             )
         for name in ("dropout", "drop_path"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: a share lies in 0 ≤ … < 1")
+                raise FieldError(f"{name}={getattr(self, name)}: a share lies in 0 ≤ … < 1", name)
         if not self.eps > 0:
-            raise ValueError(f"eps={self.eps}: it keeps a variance of 0 from dividing, so above 0")
+            raise FieldError(
+                f"eps={self.eps}: it keeps a variance of 0 from dividing, so above 0", "eps"
+            )
 
     @property
     def stride(self) -> int:

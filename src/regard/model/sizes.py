@@ -19,6 +19,7 @@ from functools import singledispatch
 from itertools import pairwise
 from typing import Any
 
+from regard.errors import FieldError
 from regard.memory import machine_memory
 from regard.model.config import (
     BertConfig,
@@ -198,13 +199,17 @@ def check_depth(config: Any, under: str = "") -> None:
     for name, value in whole_numbers(config):
         last = name.split(".")[-1]
         if last in ("layers", "reading_layers", "depths") and value > MOST_LAYERS:
-            raise ValueError(f"{under}{name} = {value}: at most {MOST_LAYERS:,} layers are built")
+            raise FieldError(
+                f"{under}{name} = {value}: at most {MOST_LAYERS:,} layers are built",
+                f"{under}{name}",
+            )
     if isinstance(config, StackConfig):
         count = random_features(config.attention)
         if count > MOST_FEATURES:
-            raise ValueError(
+            raise FieldError(
                 f"{under}attention = {config.attention!r}: at most {MOST_FEATURES:,} random "
-                "features are drawn"
+                "features are drawn",
+                f"{under}attention",
             )
     if isinstance(config, CaptionerConfig) and config.context_width is None:
         check_depth(config.encoder, f"{under}encoder.")

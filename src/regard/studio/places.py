@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import change
-from regard.errors import UserError
+from regard.errors import ConfigError
 from regard.folders import data_folders
 from regard.tasks import find
 
@@ -51,7 +51,7 @@ class Places:
             if found is None and name == "data":
                 found = own_set(given) or self.several(given)
             if found is None:
-                raise UserError(self.refusal(name, given, known))
+                raise ConfigError(self.refusal(name, given, known), key=name, value=given)
             whole[name] = found
         return change(config, whole) if whole else config
 

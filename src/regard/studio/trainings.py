@@ -30,7 +30,7 @@ from typing import IO, Any, Literal
 from starlette.exceptions import HTTPException
 
 from regard.config import change, to_values
-from regard.errors import UserError, nearest
+from regard.errors import ConfigError, UserError, nearest
 from regard.runs import RunFolder
 from regard.studio import leases
 from regard.studio.alive import is_running, this_process
@@ -316,7 +316,11 @@ def check_size(task: str, config: Any) -> None:
     """Refuse numbers that no machine has room for, before a process is started."""
     for name, value in joined(config).items():
         if isinstance(value, int) and abs(value) > LARGEST:
-            raise UserError(f"{name} = {str(value)[:20]}…: whole numbers go up to {LARGEST:,}")
+            raise ConfigError(
+                f"{name} = {str(value)[:20]}…: whole numbers go up to {LARGEST:,}",
+                key=name,
+                value=value,
+            )
     expect_room(find(task).load(), config, choose_device())
 
 
@@ -338,7 +342,9 @@ def changed(chosen: Recipe, config: Any, changes: Mapping[str, Any], task: str) 
     for name, value in changes.items():
         now = value_at(values, name)
         if isinstance(value, dict) or isinstance(now, dict):
-            raise UserError(f"{name} is a table: name a field in it, as {name}.…")
+            raise ConfigError(
+                f"{name} is a table: name a field in it, as {name}.…", key=name, value=value
+            )
         if isinstance(now, tuple) and isinstance(value, str):
             value = [part.strip() for part in value.split(",") if part.strip()]
         said[name] = value

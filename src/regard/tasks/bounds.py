@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from regard.errors import UserError
+from regard.errors import ConfigError, FieldError, UserError
 from regard.model import sizes
 from regard.model.config import CaptionerConfig
 from regard.model.sizes import NUMBER, check_depth, in_bytes, largest_fields, parameters, short
@@ -39,8 +39,8 @@ def expect_room(
         return
     try:
         check_depth(model, f"{table_of(config)}.")
-    except ValueError as trouble:
-        raise UserError(str(trouble)) from None
+    except FieldError as trouble:
+        raise ConfigError(str(trouble), key=trouble.field) from None
     room, held = memory_size(device), task.held or (lambda config, data: 0)
 
     def needs(config: Any) -> dict[str, int]:
@@ -62,7 +62,11 @@ def expect_room(
         "images": f"{in_bytes(needed['images'])} of images",
     }[max(needed, key=lambda part: needed[part])]
     where = "this machine" if device.type == "cpu" else f"the memory of {device}"
-    raise UserError(f"{makes} {what}; {where} has {in_bytes(room)}: take less")
+    raise ConfigError(
+        f"{makes} {what}; {where} has {in_bytes(room)}: take less",
+        key=blamed[0][0] if blamed else "",
+        value=blamed[0][1] if blamed else None,
+    )
 
 
 def weights(model: Any, copies: int) -> int:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regard.config import check_kinds
 from regard.data.images import ArrayImages, Channels, Images, Pixels
+from regard.errors import FieldError
 
 LARGEST_SIDE = 16_384  # pixels; what is larger is no picture that a model sees
 SHARE = 4  # data are kept on a GPU when they take at most one part in so many of what is free
@@ -36,14 +37,20 @@ class ImageFacts:
     def __post_init__(self) -> None:
         check_kinds(self)
         if not 1 <= self.size <= LARGEST_SIDE:
-            raise ValueError(f"size={self.size}: an image has 1 to {LARGEST_SIDE:,} pixels a side")
+            raise FieldError(
+                f"size={self.size}: an image has 1 to {LARGEST_SIDE:,} pixels a side", "size"
+            )
         for name in ("mean", "deviation"):
             values = getattr(self, name)
             fits = all(isinstance(x, int | float) and math.isfinite(x) for x in values)
             if len(values) != self.channels or not fits:
-                raise ValueError(f"{name}={values}: a number for each of channels={self.channels}")
+                raise FieldError(
+                    f"{name}={values}: a number for each of channels={self.channels}", name
+                )
         if not all(x > 0 for x in self.deviation):
-            raise ValueError(f"deviation={self.deviation}: pixels are divided by it, so above 0")
+            raise FieldError(
+                f"deviation={self.deviation}: pixels are divided by it, so above 0", "deviation"
+            )
 
     @property
     def parts(self) -> tuple[int, int, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.config import build, parse_toml, table
-from regard.errors import UserError, nearest
+from regard.errors import ConfigError, UserError, nearest
 from regard.tasks import find
 
 C = TypeVar("C")
@@ -69,7 +69,8 @@ def read_recipe(path: Path, task: str) -> Recipe:
         values = {name: value for name, value in whole.items() if name != "recipe"}
     about = build(About, head, source=str(path), under="recipe")
     if about.task != task:
-        raise UserError(f"{path} is a recipe for {about.task}, not for {task}")
+        wrong = f"{path} is a recipe for {about.task}, not for {task}"
+        raise ConfigError(wrong, key="recipe.task", value=about.task, file=str(path))
     return Recipe(str(path), about, values)
 
 

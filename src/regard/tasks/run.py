@@ -24,7 +24,7 @@ from regard.attention.heads import Attention
 from regard.config import build, change, to_values
 from regard.data.catalogue import as_typed
 from regard.data.labelled_sets import LABELLED
-from regard.errors import UserError
+from regard.errors import ConfigError, UserError
 from regard.evaluate.generate import fresh_seed
 from regard.look.document import data_uri
 from regard.runs import RunFolder, epochs_in
@@ -299,7 +299,11 @@ class Run:
         for name in said:
             if not asking or name.split(".")[0] != asking:
                 may = f"only {asking}.…" if asking else "nothing"
-                raise UserError(f"{name} is settled: a run that is asked can change {may}")
+                raise ConfigError(
+                    f"{name} is settled: a run that is asked can change {may}",
+                    key=name,
+                    value=said[name],
+                )
         return replace(self.trained, config=change(self.config, said))
 
     def check_cache(self, *inputs: Any, **rows: Any) -> list[Any]:

@@ -17,7 +17,7 @@ from torch import nn
 
 from regard import __version__
 from regard.config import to_values
-from regard.errors import UserError
+from regard.errors import ConfigError, UserError
 from regard.machine import device_name, machine
 from regard.runs import ACCEPTING, RunFolder
 from regard.tasks.bounds import expect_room
@@ -180,8 +180,10 @@ class Session:
         new = differences(to_values(said), to_values(recipe if kept is None else kept))
         for name, has in start.decides.items():
             if name in new:
-                raise UserError(
-                    f"{name}={new[name][0]!r} goes unheard, for {start.name} {has}: leave it out"
+                raise ConfigError(
+                    f"{name}={new[name][0]!r} goes unheard, for {start.name} {has}: leave it out",
+                    key=name,
+                    value=new[name][0],
                 )
         idle = ", ".join(name for name in start.decides if name in departures(recipe, plain))
         if idle and self.recipe is not None:
@@ -210,9 +212,11 @@ class Session:
         changed = differences(to_values(config), to_values(kept))
         for name, (now, before) in changed.items():
             if name not in MAY_CHANGE:
-                raise UserError(
+                raise ConfigError(
                     f"{out} was begun with {name} = {before!r}, not {now!r}: a run that goes on "
-                    "keeps its configuration; leave that out, or begin another run"
+                    "keeps its configuration; leave that out, or begin another run",
+                    key=name,
+                    value=now,
                 )
         facts = folder.read_facts("data")
         if facts is not None and facts.get("digest") != data.facts.digest:

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 from regard.data.label_files import TEXT_COLUMNS, head_of, read_texts
 from regard.data.pair_files import ending
 from regard.data.text import opened
-from regard.errors import UserError, nearest
+from regard.errors import DataIssue, UserError, nearest
 from regard.tasks.inputs import TextFile, Unreadable
 
 LONGEST_LINE = 1 << 22  # bytes: more is no text that could be answered, and is not kept in memory
@@ -43,16 +43,20 @@ def texts_in(file: TextFile, columns: Columns) -> Iterator[Text | Unreadable]:
     path, column = file
     try:
         if os.path.isdir(path):
-            raise UserError(f"{path} is a folder: name the files in it")
+            raise DataIssue(f"{path} is a folder: name the files in it", path, kind="folder")
         kind = ending(path).lower()
         if kind == "json":
-            raise UserError(f"{path}: write one object a line, and call it .jsonl")
+            raise DataIssue(
+                f"{path}: write one object a line, and call it .jsonl", path, kind="format"
+            )
         if kind == "jsonl":
             yield from objects_in(path, column, columns)
         elif kind == "csv" or (kind == "tsv" and names_texts(path, column, columns)):
             yield from rows_in(path, column, columns)
         elif column:
-            raise UserError(f"--text-column {column}: {path} has lines, and no columns")
+            raise DataIssue(
+                f"--text-column {column}: {path} has lines, and no columns", path, 1, kind="column"
+            )
         else:
             with opened(path) as lines:
                 yield from lines_in(str(path), lines)
@@ -138,7 +142,12 @@ def names_texts(path: Path, column: str, columns: Columns) -> bool:
 def rows_in(path: Path, column: str, columns: Columns) -> Iterator[Text | Unreadable]:
     """The texts of a table, row by row; whatever else stands there is passed by."""
     if column and column.strip().lower() not in (head := head_of(path)):
-        raise UserError(f"{path}, line 1 has no column {column!r}; {nearest(column, head)}")
+        raise DataIssue(
+            f"{path}, line 1 has no column {column!r}; {nearest(column, head)}",
+            path,
+            1,
+            kind="column",
+        )
     for row in read_texts(path, column or columns.text, columns.pair):
         place = f"{path}, line {row.line}"
         if row.fault:

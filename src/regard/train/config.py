@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.config import check_kinds
+from regard.errors import FieldError
 
 MOST_THREADS = 1024  # starting more is likelier to end the process than to help it
 
@@ -31,13 +32,13 @@ class OptimiserConfig:
         check_kinds(self)
         for name in ("rate", "matrix_rate", "trained"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name}={getattr(self, name)}: a learning rate is above 0")
+                raise FieldError(f"{name}={getattr(self, name)}: a learning rate is above 0", name)
         if not 0 < self.fade <= 1:
-            raise ValueError(f"fade={self.fade}: a share that lies in 0 < … ≤ 1")
+            raise FieldError(f"fade={self.fade}: a share that lies in 0 < … ≤ 1", "fade")
         if self.decay < 0:
-            raise ValueError(f"decay={self.decay}: it cannot be negative")
+            raise FieldError(f"decay={self.decay}: it cannot be negative", "decay")
         if not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"betas={self.betas}: each lies in 0 ≤ … < 1")
+            raise FieldError(f"betas={self.betas}: each lies in 0 ≤ … < 1", "betas")
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,13 @@ class ScheduleConfig:
     def __post_init__(self) -> None:
         check_kinds(self)
         if self.warmup < 0:
-            raise ValueError(f"warmup={self.warmup}: it cannot be negative")
+            raise FieldError(f"warmup={self.warmup}: it cannot be negative", "warmup")
         if not 0 <= self.floor <= 1:
-            raise ValueError(f"floor={self.floor}: a share lies in 0 … 1")
+            raise FieldError(f"floor={self.floor}: a share lies in 0 … 1", "floor")
         if self.kind == "2017" and self.warmup == 0:
-            raise ValueError("kind='2017' with warmup=0: its peak is where the warm-up ends")
+            raise FieldError(
+                "kind='2017' with warmup=0: its peak is where the warm-up ends", "warmup"
+            )
 
     def warmup_steps(self, steps: int) -> int:
         """The warm-up of a run of `steps`, in steps."""
@@ -110,14 +113,20 @@ class TrainConfig:
             *(("patience", 0), ("seed", 0)),
         ):
             if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)}: at least {least}")
+                raise FieldError(f"{name}={getattr(self, name)}: at least {least}", name)
         if self.threads != "auto" and not 1 <= self.threads <= MOST_THREADS:
-            raise ValueError(f"threads={self.threads}: auto, or from 1 to {MOST_THREADS}")
+            raise FieldError(
+                f"threads={self.threads}: auto, or from 1 to {MOST_THREADS}", "threads"
+            )
         if self.keep == "last" and self.patience:
-            raise ValueError(f"patience={self.patience} waits for a best epoch, and keep='last'")
+            raise FieldError(
+                f"patience={self.patience} waits for a best epoch, and keep='last'", "patience"
+            )
         if not 0 <= self.average < 1:
-            raise ValueError(f"average={self.average}: a share lies in 0 ≤ … < 1")
+            raise FieldError(f"average={self.average}: a share lies in 0 ≤ … < 1", "average")
         if self.clip < 0:
-            raise ValueError(f"clip={self.clip}: a norm cannot be negative")
+            raise FieldError(f"clip={self.clip}: a norm cannot be negative", "clip")
         if self.save_seconds < 0:
-            raise ValueError(f"save_seconds={self.save_seconds}: time cannot be negative")
+            raise FieldError(
+                f"save_seconds={self.save_seconds}: time cannot be negative", "save_seconds"
+            )

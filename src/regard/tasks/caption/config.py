@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from regard.config import check_kinds
 from regard.data.augment_config import AugmentConfig
 from regard.data.vocabulary import VocabularyConfig
+from regard.errors import FieldError
 from regard.model.config import CaptionerConfig
 from regard.train.config import TrainConfig
 
@@ -26,11 +27,11 @@ class WritingConfig:
     def __post_init__(self) -> None:
         check_kinds(self)
         if self.beams < 1:
-            raise ValueError(f"beams={self.beams}: at least 1")
+            raise FieldError(f"beams={self.beams}: at least 1", "beams")
         if self.beams > MOST_BEAMS:
-            raise ValueError(f"beams={self.beams}: at most {MOST_BEAMS:,}")
+            raise FieldError(f"beams={self.beams}: at most {MOST_BEAMS:,}", "beams")
         if self.no_repeat < 0:
-            raise ValueError(f"no_repeat={self.no_repeat}: it cannot be negative")
+            raise FieldError(f"no_repeat={self.no_repeat}: it cannot be negative", "no_repeat")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,36 +74,41 @@ class CaptionConfig:
         check_kinds(self)
         for name in ("data", "encoder"):
             if not getattr(self, name):
-                raise ValueError(f"{name} is empty")
+                raise FieldError(f"{name} is empty", name)
         for name in ("batch", "texts", "scenes"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: at least 1")
+                raise FieldError(f"{name}={getattr(self, name)}: at least 1", name)
         if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing={self.smoothing}: a share lies in 0 ≤ … < 1")
+            raise FieldError(f"smoothing={self.smoothing}: a share lies in 0 ≤ … < 1", "smoothing")
         if not 0 <= self.frozen <= 9:
-            raise ValueError(f"frozen={self.frozen}: the encoder has 9 stages")
+            raise FieldError(f"frozen={self.frozen}: the encoder has 9 stages", "frozen")
         if not 1 <= self.depth <= 9:
-            raise ValueError(f"depth={self.depth}: the encoder has stages 1 … 9")
+            raise FieldError(f"depth={self.depth}: the encoder has stages 1 … 9", "depth")
         if self.vocabulary.kind not in ("words", "bytes"):
-            raise ValueError(
-                f"vocabulary.kind={self.vocabulary.kind!r}: captions are words, or bytes for pairs"
+            raise FieldError(
+                f"vocabulary.kind={self.vocabulary.kind!r}: captions are words, or bytes for pairs",
+                "vocabulary.kind",
             )
         if self.augment.mixup or self.augment.cutmix:
-            raise ValueError(
-                "mixup and cutmix show two images at once, of which no caption is true"
+            raise FieldError(
+                "mixup and cutmix show two images at once, of which no caption is true", "augment"
             )
         if self.model.length < 3:
-            raise ValueError(
-                f"model.length={self.model.length}: a start, a word and an end are 3 places"
+            raise FieldError(
+                f"model.length={self.model.length}: a start, a word and an end are 3 places",
+                "model.length",
             )
         if self.encoder != IMAGENET and self.model.context_width is not None:
-            raise ValueError(
+            raise FieldError(
                 f"model.context_width={self.model.context_width}: features of another width come "
-                f"with encoder={IMAGENET!r} only, and encoder={self.encoder!r}"
+                f"with encoder={IMAGENET!r} only, and encoder={self.encoder!r}",
+                "model.context_width",
             )
         varied = self.augment != AugmentConfig(flip=self.augment.flip)
         if self.kept and varied:
-            raise ValueError("features that are kept can be mirrored, and varied in no other way")
+            raise FieldError(
+                "features that are kept can be mirrored, and varied in no other way", "augment"
+            )
 
     @property
     def kept(self) -> bool:

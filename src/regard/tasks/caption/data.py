@@ -152,7 +152,7 @@ def at_one_size(found: CaptionSet, size: int, skip_bad: bool) -> CaptionSet:
     except UserError as trouble:
         if skip_bad:
             raise
-        raise UserError(f"{trouble}; --skip-bad leaves out what cannot be read") from None
+        raise trouble.reworded(f"{trouble}; --skip-bad leaves out what cannot be read") from None
 
 
 @dataclass(frozen=True)

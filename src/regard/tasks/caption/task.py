@@ -11,7 +11,7 @@ from torch import nn
 from regard.config import to_values
 from regard.data.catalogue import lasting
 from regard.data.flickr import FLICKR8K
-from regard.errors import UserError
+from regard.errors import ConfigError, UserError
 from regard.model.captioner import Captioner
 from regard.model.config import CaptionerConfig, ViTConfig
 from regard.model.efficientnet import load_pretrained
@@ -44,9 +44,11 @@ def settle(config: CaptionConfig, data: CaptionData) -> CaptionConfig:
     """The model as data and encoder want it: with their words and the width of their features."""
     model, count = config.model, len(data.facts.words)
     if model.words not in (CaptionerConfig().words, count):
-        raise UserError(
+        raise ConfigError(
             f"model.words is {model.words}, and the vocabulary of {data.name} has {count}: leave "
-            "model.words out, or, if a run goes on, keep its data and its vocabulary as they were"
+            "model.words out, or, if a run goes on, keep its data and its vocabulary as they were",
+            key="model.words",
+            value=model.words,
         )
     seen_by, encoder, width = config.encoder, model.encoder, model.context_width
     if seen_by == IMAGENET:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from regard.config import check_kinds
 from regard.data.augment_config import AugmentConfig
+from regard.errors import FieldError
 from regard.model.config import ViTConfig
 from regard.model.davit_config import DaViTConfig
 from regard.train.config import TrainConfig
@@ -41,11 +42,13 @@ class ClassifyConfig:
     def __post_init__(self) -> None:
         check_kinds(self)
         if not self.data:
-            raise ValueError("data is empty: name a set, a folder or a csv")
+            raise FieldError("data is empty: name a set, a folder or a csv", "data")
         if self.batch < 1:
-            raise ValueError(f"batch={self.batch}: there must be at least 1 image in a batch")
+            raise FieldError(
+                f"batch={self.batch}: there must be at least 1 image in a batch", "batch"
+            )
         if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing={self.smoothing}: a share lies in 0 ≤ … < 1")
+            raise FieldError(f"smoothing={self.smoothing}: a share lies in 0 ≤ … < 1", "smoothing")
         other = next(name for name in TABLES.values() if name != self.table)
         self.expect_default(other)
 
@@ -66,7 +69,8 @@ class ClassifyConfig:
         for each in fields(idle):
             said = getattr(idle, each.name)
             if said != getattr(type(idle)(), each.name):
-                raise ValueError(
+                raise FieldError(
                     f"{name}.{each.name}={said!r} goes unheard, for kind={self.kind!r} is "
-                    f"described by {self.table}.…: leave it out, or take a recipe for that kind"
+                    f"described by {self.table}.…: leave it out, or take a recipe for that kind",
+                    f"{name}.{each.name}",
                 )

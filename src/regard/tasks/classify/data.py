@@ -16,7 +16,7 @@ from regard.data.augment import ImageBatch
 from regard.data.catalogue import read_images
 from regard.data.images import SPLITS, ArrayImages, Channels, ImageSet, Split
 from regard.data.store import at_size
-from regard.errors import UserError
+from regard.errors import ConfigError, UserError
 from regard.memory import machine_memory
 from regard.model.sizes import in_bytes
 from regard.tasks.classify.config import ClassifyConfig
@@ -132,9 +132,11 @@ def expect_memory(config: ClassifyConfig, found: ImageSet, channels: Channels) -
     size, room = config.chosen.image, machine_memory()
     needed = count * channels * size * size
     if room is not None and needed > room:
-        raise UserError(
+        raise ConfigError(
             f"{config.table}.image = {size} makes {in_bytes(needed)} of {count:,} images; this "
-            f"machine has {in_bytes(room)}: take less"
+            f"machine has {in_bytes(room)}: take less",
+            key=f"{config.table}.image",
+            value=size,
         )
 
 
@@ -144,7 +146,7 @@ def at_one_size(found: ImageSet, size: int, channels: Channels, skip_bad: bool) 
     except UserError as trouble:
         if skip_bad:
             raise
-        raise UserError(f"{trouble}; --skip-bad leaves out what cannot be read") from None
+        raise trouble.reworded(f"{trouble}; --skip-bad leaves out what cannot be read") from None
 
 
 def own_channels(images: ImageSet) -> Channels:

@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.config import change, to_values
 from regard.data.catalogue import EMBEDDED, KNOWN, lasting
-from regard.errors import UserError
+from regard.errors import ConfigError
 from regard.evaluate.classification import Assessment, summary
 from regard.model.davit import DaViT
 from regard.model.vit import ViT
@@ -27,7 +27,11 @@ def settle(config: ClassifyConfig, data: ClassifyData) -> ClassifyConfig:
     for name, value in follows.items():
         asked, default = getattr(model, name), getattr(type(model)(), name)
         if asked not in (default, value):
-            raise UserError(f"{config.table}.{name} is {asked}, and {data.name} has {value}")
+            raise ConfigError(
+                f"{config.table}.{name} is {asked}, and {data.name} has {value}",
+                key=f"{config.table}.{name}",
+                value=asked,
+            )
     where = lasting(config.data, (*EMBEDDED, *KNOWN))
     settled: dict[str, Any] = {config.table: replace(model, **follows)}
     return replace(config, data=where, **settled)
@@ -46,8 +50,11 @@ def read_fitting(config: ClassifyConfig, facts: Facts, name: str) -> ClassifyDat
     wanted, have = (to_values(each.chosen) for each in (settle(config, data), config))
     for field, needed in wanted.items():
         if needed != have[field]:
-            raise UserError(
-                f"{name} needs {config.table}.{field} = {needed!r}, and the run has {have[field]!r}"
+            raise ConfigError(
+                f"{name} needs {config.table}.{field} = {needed!r}, and the run has "
+                f"{have[field]!r}",
+                key=f"{config.table}.{field}",
+                value=have[field],
             )
     return data
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from regard.config import check_kinds
 from regard.data.vocabulary import VocabularyConfig
+from regard.errors import FieldError
 from regard.model.config import GPTConfig
 from regard.train.config import TrainConfig
 
@@ -32,19 +33,23 @@ class SpeakingConfig:
     def __post_init__(self) -> None:
         check_kinds(self)
         if self.tokens < 1:
-            raise ValueError(f"tokens={self.tokens}: at least 1")
+            raise FieldError(f"tokens={self.tokens}: at least 1", "tokens")
         if not self.temperature > 0:
-            raise ValueError(f"temperature={self.temperature}: it must be above 0")
+            raise FieldError(f"temperature={self.temperature}: it must be above 0", "temperature")
         if self.top_k < 0:
-            raise ValueError(f"top_k={self.top_k}: it cannot be negative")
+            raise FieldError(f"top_k={self.top_k}: it cannot be negative", "top_k")
         if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p={self.top_p}: a share lies in 0 < … ≤ 1")
+            raise FieldError(f"top_p={self.top_p}: a share lies in 0 < … ≤ 1", "top_p")
         if not all(self.stop):
-            raise ValueError(f"stop={self.stop} has an empty string, at which any text would end")
+            raise FieldError(
+                f"stop={self.stop} has an empty string, at which any text would end", "stop"
+            )
         if self.seed is not None and not 0 <= self.seed < 2**63:
-            raise ValueError(f"seed={self.seed}: it lies in 0 … {2**63 - 1:,}")
+            raise FieldError(f"seed={self.seed}: it lies in 0 … {2**63 - 1:,}", "seed")
         if not 1 <= self.num_samples <= MOST_SAMPLES:
-            raise ValueError(f"num_samples={self.num_samples}: in 1 … {MOST_SAMPLES:,}")
+            raise FieldError(
+                f"num_samples={self.num_samples}: in 1 … {MOST_SAMPLES:,}", "num_samples"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +74,10 @@ class LanguageConfig:
     def __post_init__(self) -> None:
         check_kinds(self)
         if not self.data:
-            raise ValueError("data is empty")
+            raise FieldError("data is empty", "data")
         if self.batch < 1:
-            raise ValueError(f"batch={self.batch}: at least 1")
+            raise FieldError(f"batch={self.batch}: at least 1", "batch")
         if self.model.length < 2:
-            raise ValueError(f"model.length={self.model.length}: a window has at least 2 tokens")
+            raise FieldError(
+                f"model.length={self.model.length}: a window has at least 2 tokens", "model.length"
+            )

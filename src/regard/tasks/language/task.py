@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.data.catalogue import lasting
 from regard.data.corpus import CORPORA
-from regard.errors import UserError
+from regard.errors import ConfigError
 from regard.model.config import GPTConfig
 from regard.model.gpt import GPT
 from regard.tasks.language.answers import parse_inputs, predict, stream
@@ -24,9 +24,11 @@ def settle(config: LanguageConfig, data: LanguageData) -> LanguageConfig:
     """The model with the words of the data."""
     count = len(data.facts.words)
     if config.model.words not in (GPTConfig().words, count):
-        raise UserError(
+        raise ConfigError(
             f"model.words is {config.model.words}, and the vocabulary of {data.name} has {count}: "
-            "leave model.words out"
+            "leave model.words out",
+            key="model.words",
+            value=config.model.words,
         )
     where = lasting(config.data, CORPORA)
     return replace(config, data=where, model=replace(config.model, words=count))

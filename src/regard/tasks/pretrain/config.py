@@ -5,6 +5,7 @@ from typing import Literal
 
 from regard.config import check_kinds
 from regard.data.vocabulary import VocabularyConfig
+from regard.errors import FieldError
 from regard.model.config import PretrainerConfig
 from regard.train.config import TrainConfig
 
@@ -28,7 +29,7 @@ class ObjectivesConfig:
         check_kinds(self)
         for name in (each.name for each in fields(self)):
             if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}={getattr(self, name)}: a weight cannot be negative")
+                raise FieldError(f"{name}={getattr(self, name)}: a weight cannot be negative", name)
         if not any(getattr(self, each.name) for each in fields(self)):
             raise ValueError("every weight is 0: there is nothing to learn")
 
@@ -59,10 +60,11 @@ class MaskingConfig:
     def __post_init__(self) -> None:
         check_kinds(self)
         if not 0 < self.share < 1:
-            raise ValueError(f"share={self.share}: a share lies in 0 < … < 1")
+            raise FieldError(f"share={self.share}: a share lies in 0 < … < 1", "share")
         if not (self.hidden >= 0 and self.swapped >= 0 and self.hidden + self.swapped <= 1):
-            raise ValueError(
-                f"hidden={self.hidden} and swapped={self.swapped}: shares that make 1 at the most"
+            raise FieldError(
+                f"hidden={self.hidden} and swapped={self.swapped}: shares that make 1 at the most",
+                "hidden",
             )
 
 
@@ -96,9 +98,9 @@ class PretrainConfig:
     def __post_init__(self) -> None:
         check_kinds(self)
         if not self.data:
-            raise ValueError("data is empty")
+            raise FieldError("data is empty", "data")
         for name, least in (("pairs", 12), ("batch", 1), ("longest", 16)):
             if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)}: at least {least}")
+                raise FieldError(f"{name}={getattr(self, name)}: at least {least}", name)
         if self.pairs > MOST_PAIRS:
-            raise ValueError(f"pairs={self.pairs}: at most {MOST_PAIRS:,} are made")
+            raise FieldError(f"pairs={self.pairs}: at most {MOST_PAIRS:,} are made", "pairs")

@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.data.catalogue import lasting
 from regard.data.corpus import CORPORA
-from regard.errors import UserError
+from regard.errors import ConfigError
 from regard.model.config import PretrainerConfig
 from regard.model.pretrainer import Pretrainer
 from regard.tasks.pretrain.answers import parse_inputs, predict
@@ -31,7 +31,11 @@ def settle(config: PretrainConfig, data: PretrainData) -> PretrainConfig:
     for name, value in follows.items():
         now, default = getattr(config.model, name), getattr(PretrainerConfig(), name)
         if now not in (default, value):
-            raise UserError(f"model.{name} is {now}, and {data.name} needs {value}: leave it out")
+            raise ConfigError(
+                f"model.{name} is {now}, and {data.name} needs {value}: leave it out",
+                key=f"model.{name}",
+                value=now,
+            )
     model = replace(config.model, **follows)
     return replace(config, data=lasting(config.data, CORPORA), model=model)
 

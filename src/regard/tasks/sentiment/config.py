@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from regard.config import check_kinds
 from regard.data.vocabulary import VocabularyConfig
+from regard.errors import FieldError
 from regard.model.config import TextClassifierConfig
 from regard.train.config import TrainConfig
 
@@ -59,23 +60,28 @@ class SentimentConfig:
         check_kinds(self)
         for name in ("data", "start"):
             if not getattr(self, name):
-                raise ValueError(f"{name} is empty")
+                raise FieldError(f"{name} is empty", name)
         if self.batch < 1:
-            raise ValueError(f"batch={self.batch}: at least 1")
+            raise FieldError(f"batch={self.batch}: at least 1", "batch")
         if self.longest < 8:
-            raise ValueError(f"longest={self.longest}: at least 8, start and end counted")
+            raise FieldError(
+                f"longest={self.longest}: at least 8, start and end counted", "longest"
+            )
         if not 0 <= self.overlap <= self.longest // 2:
-            raise ValueError(
+            raise FieldError(
                 f"overlap={self.overlap}: windows of longest={self.longest} tokens share 0 to "
-                f"{self.longest // 2}"
+                f"{self.longest // 2}",
+                "overlap",
             )
         if self.labels < 0:
-            raise ValueError(f"labels={self.labels}: it cannot be negative")
+            raise FieldError(f"labels={self.labels}: it cannot be negative", "labels")
         for name in ("agree", "lengths"):
             if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}={getattr(self, name)}: finite, and at least 0")
+                raise FieldError(f"{name}={getattr(self, name)}: finite, and at least 0", name)
         for name in ("forget", "smoothing"):
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: a share lies in 0 ≤ … < 1")
+                raise FieldError(f"{name}={getattr(self, name)}: a share lies in 0 ≤ … < 1", name)
         if self.untrained and self.start == SCRATCH:
-            raise ValueError(f"untrained=True takes the sizes of a start, and start is {SCRATCH!r}")
+            raise FieldError(
+                f"untrained=True takes the sizes of a start, and start is {SCRATCH!r}", "untrained"
+            )

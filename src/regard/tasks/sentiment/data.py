@@ -30,7 +30,7 @@ from regard.data.text_batches import (
     windows,
 )
 from regard.data.vocabulary import Vocabulary, fit_vocabulary, from_text
-from regard.errors import UserError
+from regard.errors import ConfigError, UserError
 from regard.evaluate.bag_of_words import BagOfWords
 from regard.tasks.pixels import SHARE, batch_seeds
 from regard.tasks.sentiment.config import SCRATCH, SentimentConfig
@@ -225,7 +225,11 @@ def fewer(found: LabelledSet, labels: int, seed: int) -> LabelledSet:
     if not labels:
         return found
     if labels > len(train):
-        raise UserError(f"--labels {labels:,}: {found.name} has {len(train):,} in train")
+        raise ConfigError(
+            f"--labels {labels:,}: {found.name} has {len(train):,} in train",
+            key="labels",
+            value=labels,
+        )
     drawn = heapq.nsmallest(
         labels,
         enumerate(train.texts),
@@ -234,7 +238,11 @@ def fewer(found: LabelledSet, labels: int, seed: int) -> LabelledSet:
     kept = train.only(sorted(row for row, _ in drawn))
     if missing := set(train.labels) - set(kept.labels):
         name = found.classes[min(missing)]
-        raise UserError(f"--labels {labels}: no text of class {name!r} is among them; take more")
+        raise ConfigError(
+            f"--labels {labels}: no text of class {name!r} is among them; take more",
+            key="labels",
+            value=labels,
+        )
     return replace(found, parts={**found.parts, "train": kept})
 
 
@@ -324,9 +332,11 @@ class TextBatches:
 
     def __init__(self, config: SentimentConfig, data: SentimentData, device: torch.device) -> None:
         if config.lengths and not config.mix and config.train.accumulate == 1:
-            raise UserError(
+            raise ConfigError(
                 f"--lengths {config.lengths:g} weighs the texts of a batch against one another, "
-                "and without --mix they are all of one length: add --mix, or leave it out"
+                "and without --mix they are all of one length: add --mix, or leave it out",
+                key="lengths",
+                value=config.lengths,
             )
         part, facts = data.train, data.facts
         self.seed, self.device = config.train.seed, device

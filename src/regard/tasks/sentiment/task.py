@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.data.catalogue import lasting
 from regard.data.labelled import LABELLED
-from regard.errors import UserError
+from regard.errors import ConfigError
 from regard.model.config import TextClassifierConfig
 from regard.model.text_classifier import TextClassifier
 from regard.tasks.sentiment.answers import parse_inputs, predict
@@ -30,7 +30,11 @@ def settle(config: SentimentConfig, data: SentimentData) -> SentimentConfig:
     for name, value in follows.items():
         now, default = getattr(model, name), getattr(TextClassifierConfig(), name)
         if now not in (default, value):
-            raise UserError(f"model.{name} is {now}, and {data.name} needs {value}: leave it out")
+            raise ConfigError(
+                f"model.{name} is {now}, and {data.name} needs {value}: leave it out",
+                key=f"model.{name}",
+                value=now,
+            )
     model = replace(model, **follows)
     return replace(config, data=lasting(config.data, LABELLED), model=model)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from regard.config import check_kinds
 from regard.data.vocabulary import VocabularyConfig
+from regard.errors import FieldError
 from regard.model.config import Seq2SeqConfig
 from regard.train.config import TrainConfig
 
@@ -28,15 +29,15 @@ class WritingConfig:
     def __post_init__(self) -> None:
         check_kinds(self)
         if self.beams < 1:
-            raise ValueError(f"beams={self.beams}: at least 1")
+            raise FieldError(f"beams={self.beams}: at least 1", "beams")
         if self.beams > MOST_BEAMS:
-            raise ValueError(f"beams={self.beams}: at most {MOST_BEAMS:,}")
+            raise FieldError(f"beams={self.beams}: at most {MOST_BEAMS:,}", "beams")
         if not self.factor >= 0:
-            raise ValueError(f"factor={self.factor}: it cannot be negative")
+            raise FieldError(f"factor={self.factor}: it cannot be negative", "factor")
         if self.more < 1:
-            raise ValueError(f"more={self.more}: a translation has room for at least 1")
+            raise FieldError(f"more={self.more}: a translation has room for at least 1", "more")
         if self.no_repeat < 0:
-            raise ValueError(f"no_repeat={self.no_repeat}: it cannot be negative")
+            raise FieldError(f"no_repeat={self.no_repeat}: it cannot be negative", "no_repeat")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +70,9 @@ class TranslateConfig:
     def __post_init__(self) -> None:
         check_kinds(self)
         if not self.data:
-            raise ValueError("data is empty")
+            raise FieldError("data is empty", "data")
         for name in ("batch", "longest"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: at least 1")
+                raise FieldError(f"{name}={getattr(self, name)}: at least 1", name)
         if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing={self.smoothing}: a share lies in 0 ≤ … < 1")
+            raise FieldError(f"smoothing={self.smoothing}: a share lies in 0 ≤ … < 1", "smoothing")

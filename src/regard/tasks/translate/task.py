@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from regard.data.pairs import lasting_pairs
-from regard.errors import UserError
+from regard.errors import ConfigError
 from regard.model.config import Seq2SeqConfig
 from regard.model.seq2seq import Seq2Seq
 from regard.tasks.task import Task
@@ -22,14 +22,18 @@ def settle(config: TranslateConfig, data: TranslateData) -> TranslateConfig:
     """The model with the words of the data, and with room for the longest sentence."""
     model, words, length = config.model, len(data.facts.words), config.longest + 1
     if model.words not in (Seq2SeqConfig().words, words):
-        raise UserError(
+        raise ConfigError(
             f"model.words is {model.words}, and the vocabulary of {data.name} has {words}: "
-            "leave model.words out"
+            "leave model.words out",
+            key="model.words",
+            value=model.words,
         )
     if model.length not in (Seq2SeqConfig().length, length):
-        raise UserError(
+        raise ConfigError(
             f"model.length is {model.length}, and {length} with longest={config.longest}, a start "
-            "counted: leave model.length out"
+            "counted: leave model.length out",
+            key="model.length",
+            value=model.length,
         )
     model = replace(model, words=words, length=length)
     direction = data.pairs.direction
