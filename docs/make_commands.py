@@ -19,7 +19,7 @@ from tyro.conf import Positional
 
 from regard.cli import COMMANDS, Command
 from regard.count.subjects import PARTS
-from regard.model import MODELS
+from regard.models import MODELS
 from regard.studio.forms import helps
 from regard.tasks import TASKS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from regard.attention import Mask
-from regard.look.pattern_figure import pattern_figure
+from regard.visualization.figure_masks import pattern_figure
 
 PATH = Path(__file__).parents[1] / "results" / "patterns.png"
 TOKENS = 64

@@ -29,12 +29,12 @@ from regard.attention import (
     causal,
     relative_bias,
     rotary,
-    sdpa,
     sinks,
-    sparse,
     window,
 )
 from regard.attention.call import Call
+from regard.attention.kernels import sdpa
+from regard.attention.kernels import tiles as sparse
 
 EXACT = {"rtol": 0.0, "atol": 1e-12}
 

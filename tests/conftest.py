@@ -29,7 +29,7 @@ from trained_runs import shared_run
 
 if TYPE_CHECKING:
     from browser import Browser, Page
-    from regard.look.document import Document
+    from regard.visualization.document import Document
 
 __all__ = ["shared_run"]  # a fixture
 pytest_plugins = ["golden"]  # sentences that are compared with kept ones
@@ -255,7 +255,7 @@ def browser(chromium: Browser) -> Iterator[Browser]:
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
     """Writes a document, opens it, and at the end demands that nothing went wrong in it."""
-    from regard.look.document import write_document
+    from regard.visualization.document import write_document
 
     pages = []
 

@@ -110,7 +110,7 @@ def measured(task: str) -> Record:
     import torch
 
     from regard.cli import main
-    from regard.tasks.run import train
+    from regard.runs.run import train
 
     case = CASES[task]
     with tempfile.TemporaryDirectory() as name, one_thread(), folders_in(Path(name)):

@@ -29,11 +29,11 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 
 from regard.cli import main
-from regard.drafts import DRAFT
-from regard.runs import RunFolder
+from regard.run_folder import RunFolder
+from regard.run_folder.drafts import DRAFT
 
 # What a sitting imports when it needs it: forked from here, it has it at once.
-NEEDED = ["regard.tasks.classify.task", "regard.tasks.report", "tyro", "rich.progress"]
+NEEDED = ["regard.tasks.classify.task", "regard.runs.report", "tyro", "rich.progress"]
 NEEDED += ["sklearn.datasets", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg"]
 NEEDED += ["torch._dynamo"]
 

@@ -30,7 +30,7 @@ import torch
 
 import regard as rg
 from browser import Browser, Page
-from regard.machine import machine
+from regard.hardware.machine import machine
 from studio_clients import visit
 
 TOKENS, LAYERS, HEADS = 512, 12, 12

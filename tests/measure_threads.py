@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import torch
 
-from regard.machine import machine
+from regard.hardware.machine import machine
 
 ROUNDS = 5
 BEFORE = "300000"  # turns of libgomp's loop where neither it nor a policy is set

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from record_caption_fixtures import java_meteor
 from regard.data.captions import read_captions
-from regard.evaluate.ptb import words
+from regard.evaluation.ptb import words
 
 
 def cut(text: str) -> str:

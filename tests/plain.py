@@ -8,7 +8,7 @@ from pathlib import Path
 
 LOADED = (  # before the first of them
     *("torch._dynamo.testing", "torch._functorch.aot_autograd", "torch._inductor.utils"),
-    *("torch.fx.experimental.symbolic_shapes", "torch.utils._sympy.functions", "regard.model"),
+    *("torch.fx.experimental.symbolic_shapes", "torch.utils._sympy.functions", "regard.models"),
 )
 
 

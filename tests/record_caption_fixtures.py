@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from regard.evaluate.meteor import EXACT, FUNCTION_WORDS, STEM
+from regard.evaluation.meteor import EXACT, FUNCTION_WORDS, STEM
 
 FIXTURES = Path(__file__).parent / "fixtures" / "captions.json"
 

@@ -164,7 +164,7 @@ def stories(folder: Path) -> Path:
 
 
 def few_scenes() -> Callable[..., Any]:
-    from regard.data.embedded.scene_set import scene_set
+    from regard.data.synthetic.scene_set import scene_set
 
     return partial(scene_set, held=HELD)
 
@@ -366,7 +366,7 @@ SENTIMENT = TaskCase(
     looked="Which words carried it",
     damaged=({"tf-idf": 3}, {"assessment": {}}),
     recipe='[recipe]\ntask = "sentiment"\n',
-    fewer=(("regard.tasks.sentiment.views.FAITHFUL", 4),),
+    fewer=(("regard.tasks.classify_text.report.FAITHFUL", 4),),
 )
 PRETRAIN = TaskCase(
     "pretrain",

@@ -7,12 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
-from scipy import stats
-
-from golden import expect_error
-from regard.errors import UserError
-from regard.tasks.pretrain.ablation import (
+from benchmarks.experiments.pretrain_ablation import (
     CHOICES,
     MODULE,
     QUESTIONS,
@@ -27,7 +22,12 @@ from regard.tasks.pretrain.ablation import (
     named,
     summarised,
 )
-from regard.tasks.processes import in_processes
+from rich.console import Console
+from scipy import stats
+
+from golden import expect_error
+from regard.errors import UserError
+from regard.runs.processes import in_processes
 
 
 def row(choice: str, seed: int, sst2: float, sick: float, **more: Any) -> dict[str, Any]:

@@ -86,9 +86,9 @@ def test_no_import_points_left():
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("data/text.py", "from regard.model.vit import ViT"),
+        ("data/text.py", "from regard.models.vit import ViT"),
         ("data/text.py", "from regard import model"),
-        ("data/text.py", "def late():\n    import regard.model.vit"),
+        ("data/text.py", "def late():\n    import regard.models.vit"),
         ("data/text.py", "from ..model import vit"),
         ("data/text.py", "from ..model.vit import ViT"),
         ("model/vit.py", "import regard as rg"),

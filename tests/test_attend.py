@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 from regard import attend, attend_fused, causal, explain, sinks, window
 from regard.attention.call import Call
 from regard.attention.core import plain_in_rows
-from regard.attention.kernels import choose
+from regard.attention.kernels.choose import choose
 
 INF = math.inf
 

@@ -6,8 +6,8 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from golden import expect_error
-from regard.data.embedded.digits import load_digits
-from regard.look.attention_figure import (
+from regard.data.synthetic.digits import load_digits
+from regard.visualization.figure_image import (
     DEPTHS,
     attention_figure,
     check,
@@ -18,7 +18,7 @@ from regard.look.attention_figure import (
     to_colours,
     wrapped,
 )
-from regard.look.figures import drawing, inches
+from regard.visualization.figures import drawing, inches
 from test_curves import SIGHTS, lab, linear
 from test_figures import assert_legible
 

@@ -31,8 +31,7 @@ from regard.data.augment import (
     mixup,
     zoom,
 )
-from regard.data.augment_config import AugmentConfig
-from regard.data.embedded.digits import load_digits
+from regard.data.config import AugmentConfig
 from regard.data.randaugment import (
     BLENDS,
     GEOMETRIC,
@@ -44,6 +43,7 @@ from regard.data.randaugment import (
     randaugment,
 )
 from regard.data.resample import resample
+from regard.data.synthetic.digits import load_digits
 from regard.errors import FieldError
 
 EVERYTHING = AugmentConfig(
@@ -469,5 +469,5 @@ except ValueError as error:
 
 
 def test_the_configuration_needs_no_torch():
-    code = "import sys, regard.data.augment_config; sys.exit('torch' in sys.modules)"
+    code = "import sys, regard.data.config; sys.exit('torch' in sys.modules)"
     assert subprocess.run((sys.executable, "-c", code)).returncode == 0

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.data.augment import Augment
-from regard.data.augment_config import AugmentConfig
+from regard.data.config import AugmentConfig
 from regard.data.randaugment import OPERATIONS, operate
 
 pytestmark = pytest.mark.cuda

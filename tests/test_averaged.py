@@ -10,8 +10,8 @@ import regard as rg
 from golden import expect_error
 from regard.cli import main
 from regard.errors import UserError
-from regard.tasks.averaged import average, mean_of
-from regard.tasks.record import recorded
+from regard.runs.average import average, mean_of
+from regard.runs.record import recorded
 
 TINY = {"model": {"width": 16, "layers": 1, "heads": 2, "hidden": 16}, "batch": 64}
 
@@ -57,7 +57,7 @@ def test_the_mean_is_of_every_weight_and_is_a_run_like_others(runs, tmp_path, ca
     [(0.95, "at least as good as the best"), (0.85, "not than the best"), (0.5, "worse than")],
 )
 def test_what_came_of_it_is_said(runs, worth, words):
-    from regard.tasks.averaged import Averaged
+    from regard.runs.average import Averaged
 
     assert words in str(Averaged(runs[0], worth, {"a": 0.7, "b": 0.9}))
 

@@ -20,10 +20,10 @@ import regard as rg
 from golden import golden
 from official import write_bomb, write_idx, write_photos
 from regard.cli import main
-from regard.data import catalogue
-from regard.manifest import DECIDING
-from regard.runs import RunFolder
-from regard.tasks.report import model_digests
+from regard.data import registry as catalogue
+from regard.run_folder import RunFolder
+from regard.run_folder.manifest import DECIDING
+from regard.runs.report import model_digests
 
 RECIPE = """
 data = "digits"
@@ -157,7 +157,7 @@ def better_on_test(desk: Desk) -> Path:
 def tensorboard_elsewhere(desk: Desk) -> list[str]:
     (desk.folder / "elsewhere").mkdir()
     (desk.run() / "tensorboard").symlink_to(desk.folder / "elsewhere")
-    desk.monkeypatch.setattr("regard.tasks.session.writer_class", lambda: None)
+    desk.monkeypatch.setattr("regard.runs.session.writer_class", lambda: None)
     return resume(desk.folder / "copy", "--tensorboard", "--epochs", "2")
 
 

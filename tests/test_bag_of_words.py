@@ -6,7 +6,7 @@ from scipy.sparse import hstack
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from regard.evaluate.bag_of_words import STRENGTHS, BagOfWords
+from regard.evaluation.bag_of_words import STRENGTHS, BagOfWords
 
 GOOD, BAD, ANY = (
     ["fine", "lovely", "superb"],

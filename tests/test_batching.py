@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from regard.data.pair_batches import PairBatch, Picker, by_length, cut, in_tokens, padding
 from regard.data.pairs import Pairs, PairSet
-from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
 from regard.tasks.translate.config import TranslateConfig
 from regard.tasks.translate.data import Facts, PairBatches, TranslateData
-from regard.train.config import TrainConfig
+from regard.training.config import TrainConfig
 from strategies import examples
 
 CPU = torch.device("cpu")

@@ -5,14 +5,14 @@ import math
 
 import pytest
 import torch
+from benchmarks import attention, bench, watch
+from benchmarks.attention_figure import draw
+from benchmarks.harness import interleave
 
 from golden import expect_error, golden
-from regard.bench import attention, bench, watch
-from regard.bench.attention_figure import draw
-from regard.bench.measure import interleave
 from regard.cli import main
 from regard.errors import UserError
-from regard.model import ViTConfig
+from regard.models import ViTConfig
 from test_figures import assert_legible
 
 CPU = torch.device("cpu")

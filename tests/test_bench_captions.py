@@ -5,11 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor, nn
-
-from golden import expect_error
-from regard.bench import bench, captions, twins
-from regard.bench.captions import (
+from benchmarks import bench, captions
+from benchmarks import weights_out as twins
+from benchmarks.captions import (
     BEGIN,
     END,
     MODELS,
@@ -24,11 +22,14 @@ from regard.bench.captions import (
     write_theirs,
     writers,
 )
-from regard.bench.table import figure, rate_table
-from regard.bench.training import count
-from regard.bench.twins import as_captioner, check_captioner
-from regard.evaluate.generate import Rules
-from regard.model import Captioner, CaptionerConfig, ViTConfig
+from benchmarks.table import figure, rate_table
+from benchmarks.training import count
+from benchmarks.weights_out import as_captioner, check_captioner
+from torch import Tensor, nn
+
+from golden import expect_error
+from regard.generation.sample import Rules
+from regard.models import Captioner, CaptionerConfig, ViTConfig
 
 SEEN = ViTConfig(width=12, layers=2, heads=3, hidden=20, image=12, patch=4, channels=2, eps=1e-3)
 TINY = CaptionerConfig(
@@ -99,7 +100,7 @@ def test_the_rule_holds_for_a_model_that_would_rather_end(beams):
 
 def test_drafts_change_places_as_they_do_in_life(monkeypatch):
     config, _ = MODELS["width 128, 100 words"]
-    from regard.model.decoder import Writing
+    from regard.models.decoder import Writing
 
     reorders, reorder = [], Writing.reorder
 

@@ -5,15 +5,12 @@ import math
 
 import pytest
 import torch
-from matplotlib.colors import to_hex
-from PIL import Image
-from torch.utils.checkpoint import checkpoint
-
-from golden import expect_error
-from regard.attention import causal, window
-from regard.bench import bench, cheaper
-from regard.bench import contenders as parts
-from regard.bench.cheaper import (
+from benchmarks import bench
+from benchmarks import contenders as parts
+from benchmarks import sparse as cheaper
+from benchmarks.contenders import CAUSAL, FULL, Contender, contenders, grid, masked
+from benchmarks.growth import beaten, crossover, foretold, per_head, slope
+from benchmarks.sparse import (
     Disagreement,
     Measured,
     Shape,
@@ -22,11 +19,15 @@ from regard.bench.cheaper import (
     once,
     summary,
 )
-from regard.bench.cheaper_figure import draw, round_numbers, short
-from regard.bench.contenders import CAUSAL, FULL, Contender, contenders, grid, masked
-from regard.bench.growth import beaten, crossover, foretold, per_head, slope
-from regard.bench.live_bytes import LiveBytes
-from regard.look.figures import MUTED
+from benchmarks.sparse_figure import draw, round_numbers, short
+from matplotlib.colors import to_hex
+from PIL import Image
+from torch.utils.checkpoint import checkpoint
+
+from golden import expect_error
+from regard.attention import causal, window
+from regard.count.live_bytes import LiveBytes
+from regard.visualization.figures import MUTED
 from test_figures import assert_legible, boxes_of_words
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+from benchmarks import bench, decoding
+from benchmarks.captions import OURS, TRANSFORMERS
+from benchmarks.decoding import Subject, write, write_theirs
+from benchmarks.harness import count
+from benchmarks.weights_out import as_gpt2
 from torch import nn
 
 from golden import expect_error
-from regard.bench import bench, decoding
-from regard.bench.captions import OURS, TRANSFORMERS
-from regard.bench.decoding import Subject, write, write_theirs
-from regard.bench.measure import count
-from regard.bench.twins import as_gpt2
-from regard.model import GPT, GPTConfig
+from regard.models import GPT, GPTConfig
 
 TINY = GPTConfig(width=12, layers=2, heads=3, hidden=20, words=30, length=24, eps=1e-4)
 

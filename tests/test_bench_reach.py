@@ -4,14 +4,25 @@ import json
 
 import pytest
 import torch
+from benchmarks import bench
+from benchmarks import time_to_accuracy as reach
+from benchmarks import time_to_accuracy_loops as reach_loops
+from benchmarks.course import Course, Point
+from benchmarks.time_to_accuracy import (
+    OURS,
+    SUBJECTS,
+    TAUGHT,
+    THEIRS,
+    Subject,
+    ratios,
+    recipe_called,
+    told,
+)
+from benchmarks.time_to_accuracy_figure import draw
+from benchmarks.time_to_accuracy_loops import Goal, Learner, Rows, WithLoss, by_regard, by_trainer
 from torch import nn
 
 from golden import expect_error
-from regard.bench import bench, reach, reach_loops
-from regard.bench.course import Course, Point
-from regard.bench.reach import OURS, SUBJECTS, TAUGHT, THEIRS, Subject, ratios, recipe_called, told
-from regard.bench.reach_figure import draw
-from regard.bench.reach_loops import Goal, Learner, Rows, WithLoss, by_regard, by_trainer
 from regard.config import change
 from regard.errors import UserError
 from test_figures import assert_legible

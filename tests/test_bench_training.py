@@ -5,12 +5,11 @@ import math
 
 import pytest
 import torch
-from torch import nn
-
-from golden import expect_error
-from regard.bench import bench, training, vit_peers
-from regard.bench.measure import count, interleave
-from regard.bench.training import (
+from benchmarks import bench, training
+from benchmarks import peers as vit_peers
+from benchmarks.harness import count, interleave
+from benchmarks.peers import ENCODER, PEERS, EncoderViT, Sought, check_fair, find_peers
+from benchmarks.training import (
     MODELS,
     OURS,
     OURS_PLAIN,
@@ -20,10 +19,12 @@ from regard.bench.training import (
     plain_loop,
     regards_loop,
 )
-from regard.bench.vit_peers import ENCODER, PEERS, EncoderViT, Sought, check_fair, find_peers
+from torch import nn
+
+from golden import expect_error
 from regard.data.augment import ImageBatch
-from regard.model import ViT, ViTConfig
-from regard.train.loop import Batches
+from regard.models import ViT, ViTConfig
+from regard.training.fit import Batches
 
 CPU = torch.device("cpu")
 TINY = ViTConfig(width=16, layers=2, heads=2, hidden=16)

@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-
-from regard.bench import bench, translation
-from regard.bench.translation import (
+from benchmarks import bench, translation
+from benchmarks.translation import (
     CONFIG,
     IN_ORDER,
     OURS,
@@ -21,6 +20,7 @@ from regard.bench.translation import (
     their_loss,
     waste,
 )
+
 from regard.data.pair_batches import Picker
 from test_torch_oracles import scrambled
 

@@ -22,9 +22,9 @@ from regard.config import build, to_values
 from regard.data.corpus import read_corpus
 from regard.data.word_pieces import WordPieceVocabulary
 from regard.errors import FieldError, UserError
-from regard.model import MODELS, Bert, BertConfig
-from regard.model import minilm as module
-from regard.model.minilm import PACKAGE, minilm, published_file, published_homes, renamed
+from regard.models import MODELS, Bert, BertConfig
+from regard.models import minilm as module
+from regard.models.minilm import PACKAGE, minilm, published_file, published_homes, renamed
 from strategies import examples
 from test_torch_oracles import Twins, assert_same, scrambled
 
@@ -254,7 +254,7 @@ def test_mistakes_in_a_call_are_sentences(in_a_plain_process):
     in_a_plain_process(
         """
 import torch
-from regard.model import Bert, BertConfig
+from regard.models import Bert, BertConfig
 words = torch.zeros(2, 5, dtype=torch.long)
 try:
     Bert(BertConfig())(words, words[:1])
@@ -474,7 +474,7 @@ def test_no_code_of_the_package_is_run(in_a_plain_process):
     in_a_plain_process(
         f"""
 import sys
-from regard.model.minilm import minilm
+from regard.models.minilm import minilm
 minilm()
 assert {PACKAGE.replace("-", "_")!r} not in sys.modules
 assert not {{"transformers", "sentence_transformers"}} & {{*sys.modules}}

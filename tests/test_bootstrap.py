@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from golden import expect_error
-from regard.evaluate import bootstrap as module
-from regard.evaluate.bootstrap import (
+from regard.evaluation import bootstrap as module
+from regard.evaluation.bootstrap import (
     Interval,
     bootstrap,
     bootstrap_difference,
@@ -203,7 +203,7 @@ def test_what_has_no_interval_is_refused_in_a_sentence(ask):
 def test_unequal_pairs_are_refused(in_a_plain_process):
     said = in_a_plain_process("""
 import numpy as np
-from regard.evaluate.bootstrap import bootstrap_difference
+from regard.evaluation.bootstrap import bootstrap_difference
 try:
     bootstrap_difference(np.ones(3), np.ones(4))
 except ValueError as error:

@@ -12,15 +12,15 @@ import torch
 
 import regard as rg
 from golden import expect_error
-from regard import memory
 from regard.cli import main
 from regard.config import change
 from regard.count.closed import costs
-from regard.count.cost import NUMBER, Sizes, held_bytes, total
+from regard.count.formulas import NUMBER, Sizes, held_bytes, total
 from regard.count.subjects import sizes_for
 from regard.errors import ConfigError, FieldError, UserError
-from regard.memory import cgroup_limits, machine_memory
-from regard.model import (
+from regard.hardware import memory
+from regard.hardware.memory import cgroup_limits, machine_memory
+from regard.models import (
     MODELS,
     BertConfig,
     CaptionerConfig,
@@ -31,7 +31,7 @@ from regard.model import (
     TextClassifierConfig,
     ViTConfig,
 )
-from regard.model.sizes import (
+from regard.models.sizes import (
     in_bytes,
     largest_fields,
     numbers_held,
@@ -39,8 +39,8 @@ from regard.model.sizes import (
     parameters,
     random_features,
 )
+from regard.runs.run import Run
 from regard.tasks import TASKS, bounds, find
-from regard.tasks.run import Run
 
 CPU = torch.device("cpu")
 ROOM = 25 * 10**9
@@ -71,8 +71,8 @@ ONCE_READ = {
 @pytest.fixture(autouse=True)
 def room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine of 25 GB, whichever this is."""
-    monkeypatch.setattr("regard.model.sizes.machine_memory", lambda: ROOM)
-    monkeypatch.setattr("regard.train.device.machine_memory", lambda: ROOM)
+    monkeypatch.setattr("regard.models.sizes.machine_memory", lambda: ROOM)
+    monkeypatch.setattr("regard.hardware.device.machine_memory", lambda: ROOM)
 
 
 CONFIGS: list[Any] = [
@@ -290,7 +290,7 @@ def test_a_batch_counts_once_its_data_are_read(monkeypatch: pytest.MonkeyPatch) 
     data = task.read(config)
     config = task.settle(config, data)
     bounds.expect_room(task, config, CPU, data)  # of digits there are 1,437: that fits
-    monkeypatch.setattr("regard.train.device.machine_memory", lambda: 2 * 10**8)
+    monkeypatch.setattr("regard.hardware.device.machine_memory", lambda: 2 * 10**8)
     with expect_error(ConfigError, key="batch"):
         bounds.expect_room(task, config, CPU, data)
     bounds.expect_room(task, replace(config, batch=16), CPU, data)

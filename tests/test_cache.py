@@ -10,8 +10,8 @@ from torch.autograd import grad
 from golden import expect_error
 from regard.attention import KVCache, Mask, MultiHead, attend, causal, sinks, window
 from regard.attention.cache import Kept
-from regard.attention.where import locate
-from regard.model import BlockCache, StackConfig, stack
+from regard.attention.positions import locate
+from regard.models import BlockCache, StackConfig, stack
 from strategies import PLACES, causal_masks, chunkings, evicting_masks, examples
 
 WIDTH, HEADS, GROUPS, LENGTH = 16, 4, 2, 14

@@ -13,15 +13,11 @@ from rich.console import Console
 from golden import expect_error
 from regard.attention import KVCache
 from regard.attention.cache import Kept
-from regard.attention.where import locate
-from regard.data.vocabulary import Vocabulary, VocabularyConfig, fit_vocabulary
+from regard.attention.positions import locate
+from regard.data.tokenizer import Vocabulary, VocabularyConfig, fit_vocabulary
 from regard.data.word_pieces import WordPieceVocabulary
 from regard.errors import UserError
-from regard.look.cache_view import MOST, Entries, cache_grid, entries
-from regard.model.config import GPTConfig
-from regard.model.gpt import GPT
-from regard.tasks.language.answers import prompt_of
-from regard.tasks.language.cache_proof import (
+from regard.generation.verify import (
     SAID,
     CacheCheck,
     check_cache,
@@ -33,10 +29,14 @@ from regard.tasks.language.cache_proof import (
     size_of,
     tokens_of,
 )
+from regard.models.config import GPTConfig
+from regard.models.gpt import GPT
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.data import Facts
+from regard.tasks.language.predict import prompt_of
 from regard.tasks.language.task import LANGUAGE
 from regard.tasks.task import Proof, Trained
+from regard.visualization.cache_view import MOST, Entries, cache_grid, entries
 
 CPU = torch.device("cpu")
 TEXT = "the cat sat on the mat. a dog ran in the park! où est le café?\n"

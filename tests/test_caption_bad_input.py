@@ -16,9 +16,9 @@ import pytest
 from golden import golden
 from official import write_photos
 from regard.cli import main
-from regard.data import catalogue
-from regard.data.embedded.scene_set import scene_set
-from regard.runs import RunFolder
+from regard.data import registry as catalogue
+from regard.data.synthetic.scene_set import scene_set
+from regard.run_folder import RunFolder
 from regard.tasks.caption import data as reading
 
 RECIPE = """

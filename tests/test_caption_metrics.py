@@ -20,16 +20,25 @@ from record_caption_fixtures import (
     java_meteor_lite,
     java_stems,
 )
-from regard.evaluate import captions, meteor
-from regard.evaluate.bleu import bleu, bleu_counts, bleu_counts_plain, bleu_each, bleu_of
-from regard.evaluate.bootstrap import bootstrap_of
-from regard.evaluate.captions import METRICS, Scores, assess, best, copied, distinct, summary, worst
-from regard.evaluate.cider import cider, cider_plain
-from regard.evaluate.meteor import align, meteor_counts, meteor_each, meteor_of, meteor_words
-from regard.evaluate.ngram import count_ngrams, ngrams
-from regard.evaluate.porter import stem
-from regard.evaluate.ptb import words
-from regard.evaluate.rouge import common_words, common_words_plain, rouge_l
+from regard.evaluation import captions, meteor
+from regard.evaluation.bootstrap import bootstrap_of
+from regard.evaluation.caption_bleu import bleu, bleu_counts, bleu_counts_plain, bleu_each, bleu_of
+from regard.evaluation.captions import (
+    METRICS,
+    Scores,
+    assess,
+    best,
+    copied,
+    distinct,
+    summary,
+    worst,
+)
+from regard.evaluation.cider import cider, cider_plain
+from regard.evaluation.meteor import align, meteor_counts, meteor_each, meteor_of, meteor_words
+from regard.evaluation.ngram import count_ngrams, ngrams
+from regard.evaluation.porter import stem
+from regard.evaluation.ptb import words
+from regard.evaluation.rouge import common_words, common_words_plain, rouge_l
 
 RECORDED = json.loads(FIXTURES.read_text("utf-8"))
 CORPORA = [
@@ -360,7 +369,7 @@ def test_all_references_empty_is_no_error_of_a_single_metric():
 def test_five_thousand_images_take_seconds(in_a_plain_process):
     told = in_a_plain_process(
         "import random, time\n"
-        "from regard.evaluate.cider import cider\n"
+        "from regard.evaluation.cider import cider\n"
         "draw = random.Random(0)\n"
         "vocabulary = [f'w{int(draw.paretovariate(0.8))}' for _ in range(20000)]\n"
         "say = lambda: draw.sample(vocabulary, 11)\n"

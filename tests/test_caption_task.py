@@ -16,29 +16,31 @@ from PIL import Image
 
 import regard as rg
 from regard.config import change
-from regard.data.augment_config import AugmentConfig
 from regard.data.captions import CaptionSet, CaptionSplit
-from regard.data.embedded.scene_set import scene_set
-from regard.data.embedded.scene_telling import captions as captions_of
-from regard.data.embedded.scenes import COLOURS, SHAPES, SIZES, scene
+from regard.data.config import AugmentConfig
 from regard.data.images import ArrayImages
-from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
+from regard.data.synthetic.scene_captions import captions as captions_of
+from regard.data.synthetic.scene_set import scene_set
+from regard.data.synthetic.scenes import COLOURS, SHAPES, SIZES, scene
+from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
 from regard.errors import UserError
-from regard.evaluate.cider import cider
-from regard.evaluate.ptb import words as ptb_words
-from regard.model.config import CaptionerConfig, ViTConfig
-from regard.model.efficientnet import PACKAGE, load_pretrained, normalise
+from regard.evaluation.cider import cider
+from regard.evaluation.ptb import words as ptb_words
+from regard.models.config import CaptionerConfig, ViTConfig
+from regard.models.efficientnet import PACKAGE, load_pretrained, normalise
+from regard.runs.run import flattened
 from regard.tasks.caption import data as reading
-from regard.tasks.caption import features, judging, views
-from regard.tasks.caption.answers import seen_of
+from regard.tasks.caption import features
+from regard.tasks.caption import metrics as judging
+from regard.tasks.caption import report as views
 from regard.tasks.caption.config import CaptionConfig, WritingConfig
 from regard.tasks.caption.data import ROUND, CaptionBatches, CaptionData, Facts, lined, read
-from regard.tasks.caption.judging import Judgement, judge, looks_of
-from regard.tasks.caption.learning import measure, objective, sample, truths
+from regard.tasks.caption.loss import measure, objective, sample, truths
+from regard.tasks.caption.metrics import Judgement, judge, looks_of
+from regard.tasks.caption.predict import seen_of
 from regard.tasks.caption.task import CAPTION, build, settle
 from regard.tasks.caption.writing import Written, rules_of, words_shown, write
 from regard.tasks.inputs import Rows
-from regard.tasks.run import flattened
 from regard.tasks.task import Trained
 
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -654,7 +656,7 @@ def test_a_run_is_used_from_any_folder_and_changed_captions_are_noticed(
 
 
 @pytest.fixture
-def seeing(photos, tmp_path) -> rg.tasks.Run:
+def seeing(photos, tmp_path) -> rg.Run:
     """A run that tells three colours apart at 16 × 16 pixels."""
     for number in range(18):
         folder = tmp_path / "classes" / "rgb"[number % 3]

@@ -9,15 +9,15 @@ import pytest
 from PIL import Image
 
 from golden import expect_error
-from regard.data.embedded.scene_drawing import boxes as boxes_of
-from regard.data.embedded.scene_drawing import draw
-from regard.data.embedded.scene_grammar import mentioned
-from regard.data.embedded.scene_telling import captions
-from regard.data.embedded.scenes import scene
-from regard.look.attention_figure import DEPTHS
-from regard.look.caption_figure import caption_figure, layout, sentence, shortened
-from regard.look.document import packed, png_uri, write_document
-from regard.look.figures import drawing, inches
+from regard.data.synthetic.scene_captions import captions
+from regard.data.synthetic.scene_drawing import boxes as boxes_of
+from regard.data.synthetic.scene_drawing import draw
+from regard.data.synthetic.scene_grammar import mentioned
+from regard.data.synthetic.scenes import scene
+from regard.visualization.document import packed, png_uri, write_document
+from regard.visualization.figure_caption import caption_figure, layout, sentence, shortened
+from regard.visualization.figure_image import DEPTHS
+from regard.visualization.figures import drawing, inches
 from test_figures import assert_legible
 
 HOSTILE = "</script><img src=x onerror='window.harmed=1'><b>\u2028&\"'"

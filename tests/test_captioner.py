@@ -12,7 +12,7 @@ from golden import expect_error
 from regard.attention import attend, causal, watch
 from regard.config import build, to_values
 from regard.errors import FieldError
-from regard.model import MODELS, Captioner, CaptionerConfig, ViT, ViTConfig
+from regard.models import MODELS, Captioner, CaptionerConfig, ViT, ViTConfig
 from strategies import chunkings, examples
 from test_torch_oracles import DTYPES, Twins, assert_same, leaf, scrambled
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from benchmarks.experiments import cheaper_gpt as texts
+from benchmarks.experiments import cheaper_vit as images
 
 from golden import expect_error
 from regard.attention import Mask
 from regard.errors import UserError
-from regard.model.config import GPTConfig
-from regard.model.gpt import GPT
-from regard.tasks import side_by_side
-from regard.tasks.classify import cheaper as images
-from regard.tasks.language import cheaper as texts
-from regard.tasks.side_by_side import configured, worked
+from regard.models.config import GPTConfig
+from regard.models.gpt import GPT
+from regard.runs import sweep as side_by_side
+from regard.runs.sweep import configured, worked
 from results_page import records
 from results_page.cheaper import cheaper
 
@@ -127,7 +127,7 @@ def test_a_small_comparison_of_images(tmp_path: Path, monkeypatch: pytest.Monkey
     images.main(how)
     facts = json.loads(record.read_text())
     assert facts["command"] == (
-        "python -m regard.tasks.classify.cheaper --recipe digits --device cpu --epochs 1 "
+        "python -m benchmarks.experiments.cheaper_vit --recipe digits --device cpu --epochs 1 "
         "--seeds 1 --choices axial"
     )
     (found,) = facts["rows"]

@@ -11,9 +11,9 @@ from sklearn import metrics
 from sklearn.calibration import calibration_curve
 
 from golden import expect_error
-from regard.evaluate import bootstrap as bootstrap_module
-from regard.evaluate.bootstrap import Interval, bootstrap, bootstrap_of, unseen
-from regard.evaluate.classification import (
+from regard.evaluation import bootstrap as bootstrap_module
+from regard.evaluation.bootstrap import Interval, bootstrap, bootstrap_of, unseen
+from regard.evaluation.classification import (
     BINS,
     Answers,
     Assessment,
@@ -357,7 +357,7 @@ def test_answers_that_cannot_be_are_refused(fields):
 def test_other_kinds_and_shapes_are_refused(in_a_plain_process):
     said = in_a_plain_process("""
 import numpy as np
-from regard.evaluate.classification import Answers
+from regard.evaluation.classification import Answers
 half = np.full((1, 2), 0.5, np.float32)
 for p, labels in (
     (half, np.array([0, 1])),
@@ -382,5 +382,5 @@ def test_fewer_than_no_mistakes_are_refused(digits):
 
 def test_evaluation_needs_no_torch(in_a_new_process):
     assert "False" in in_a_new_process(
-        "import sys, regard.evaluate.classification; print('torch' in sys.modules)"
+        "import sys, regard.evaluation.classification; print('torch' in sys.modules)"
     )

@@ -14,12 +14,12 @@ from torch.nn import functional as F
 import regard as rg
 from regard.cli import main
 from regard.data.augment import Augment
-from regard.data.augment_config import AugmentConfig
+from regard.data.config import AugmentConfig
 from regard.data.images import ArrayImages, FileImages, Split
 from regard.errors import UserError
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.data import Facts, ImageBatches, read
-from regard.tasks.classify.learning import (
+from regard.tasks.classify.loss import (
     loss_of,
     measure,
     objective,
@@ -27,9 +27,9 @@ from regard.tasks.classify.learning import (
     training_sample,
 )
 from regard.tasks.classify.task import CLASSIFY, settle
+from regard.tasks.image_data import batch_seeds, statistics
 from regard.tasks.inputs import Rows
-from regard.tasks.pixels import batch_seeds, statistics
-from regard.train.config import TrainConfig
+from regard.training.config import TrainConfig
 
 CPU = torch.device("cpu")
 TINY = {
@@ -168,7 +168,7 @@ def test_the_sample_of_training_images_is_spread_and_as_large_as_validation(run)
 
 
 def test_the_maps_shown_are_those_of_the_pass(run):
-    from regard.tasks.classify.views import maps_of, prepared
+    from regard.tasks.classify.report import maps_of, prepared
 
     pictures = [*run.items(split="test", indices=[0, 1])]
     maps = maps_of(run.trained, pictures)

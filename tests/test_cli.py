@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pytest
 
 from golden import golden
-from regard import __version__, doctor
-from regard.cli import COMMANDS, Command, main
+from regard import __version__
+from regard.cli import COMMANDS, Command, doctor, main
 from regard.errors import UserError
 from regard.tasks import TASKS
 
@@ -196,7 +196,7 @@ def test_a_closed_pipe_ends_what_rich_prints_too(in_a_new_process):
     script = """
 import os, sys
 from rich.console import Console
-from regard import cli, doctor
+from regard import cli; from regard.cli import doctor
 read_end, write_end = os.pipe()
 os.close(read_end)
 kept = os.dup(1)
@@ -304,8 +304,8 @@ def test_texts_are_listed_with_their_place_size_and_licence(places, capsys):
 
 def test_clean_frees_the_numbers_of_texts_and_what_python_says(places, capsys):
     from regard.data.text import Text
+    from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
     from regard.data.tokens import tokenised, tokens_folder
-    from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
 
     words = "the cat sat " * 100_000
     tokenised(Text((words,)), fit_vocabulary([words], VocabularyConfig(kind="characters")))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from golden import expect_error
 from regard.config import build, change, parse_toml, read_toml, to_toml, to_values
 from regard.errors import ConfigError
-from regard.model import ViTConfig
+from regard.models import ViTConfig
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from golden import expect_error
 from regard.data import corpus as module
 from regard.data import text as text_module
 from regard.data.corpus import CORPORA, Corpus, find_corpus, read_corpus
-from regard.data.embedded import python_text
 from regard.data.images import SPLITS
+from regard.data.synthetic import docstrings as python_text
 from regard.data.text import Span, Text, last_break
-from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
 from regard.errors import DataIssue, UserError
 
 pytestmark = pytest.mark.usefixtures("own_folders")

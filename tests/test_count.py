@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from regard import cli
 from regard.count import Sizes, cache_numbers, costs, estimate, measure
 from regard.count.answers import answers
-from regard.count.cost import NUMBER, Cost, held_bytes, in_order, total, training_peak
 from regard.count.counted import by_module, count_one
+from regard.count.formulas import NUMBER, Cost, held_bytes, in_order, total, training_peak
 from regard.count.measured import PRODUCTS, Operators, parameters, peak_of_step
 from regard.count.operations import pairs_read
 from regard.count.parts import (
@@ -32,7 +32,7 @@ from regard.count.parts import (
     PatchesPart,
 )
 from regard.count.subjects import SUBJECTS, sizes_for
-from regard.model import (
+from regard.models import (
     MODELS,
     BertConfig,
     CaptionerConfig,
@@ -423,7 +423,7 @@ def peak_of_every_layer(listed) -> int:
 @pytest.fixture
 def run(monkeypatch, capsys):
     """`regard count …` as it is typed."""
-    command = cli.Command("", (), "regard.count.command:count_for", adapts=True)
+    command = cli.Command("", (), "regard.cli.count:count_for", adapts=True)
     monkeypatch.setattr(cli, "COMMANDS", {**cli.COMMANDS, "count": command})
 
     def typed(line: str) -> SimpleNamespace:
@@ -631,7 +631,7 @@ def test_help_imports_no_torch():
     import subprocess
 
     words = (
-        "import sys; from regard.count.command import count_for; count_for(['vit', '--help']); "
+        "import sys; from regard.cli.count import count_for; count_for(['vit', '--help']); "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0

@@ -9,8 +9,8 @@ from matplotlib.colors import to_hex, to_rgb
 from PIL import Image
 
 from golden import expect_error
-from regard.look.curves import COLOURS, Gap, best_epoch, curves_figure, fitting, gap
-from regard.look.figures import GREY, HUES, INK, MUTED, drawing, inches
+from regard.visualization.figure_curves import COLOURS, Gap, best_epoch, curves_figure, fitting, gap
+from regard.visualization.figures import GREY, HUES, INK, MUTED, drawing, inches
 from test_figures import assert_legible, boxes_of_words
 
 NAN = math.nan

@@ -10,14 +10,14 @@ from golden import expect_error, golden
 from official import write_bomb, write_idx, write_photos
 from regard import progress
 from regard.cli import main
-from regard.data import catalogue
 from regard.data import check as checking
+from regard.data import registry as catalogue
 from regard.data.caption_check import CaptionReport
 from regard.data.captions import read_captions
 from regard.data.check import Report, check
-from regard.data.embedded.scene_set import scene_set
 from regard.data.grouped import grouped
 from regard.data.images import SPLITS
+from regard.data.synthetic.scene_set import scene_set
 from regard.errors import DataIssue
 
 
@@ -482,7 +482,7 @@ def test_scenes_are_checked_against_what_they_show(monkeypatch, capsys):
 
 
 def scene_of(row: int, split: str):
-    from regard.data.embedded.scenes import scene
+    from regard.data.synthetic.scenes import scene
 
     return scene(row, split)
 

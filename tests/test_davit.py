@@ -14,10 +14,10 @@ from regard.attention.channel import attend_channels
 from regard.cli import main
 from regard.config import build, to_values
 from regard.errors import FieldError, UserError
-from regard.model import MODELS, DaViT, DaViTConfig
+from regard.models import MODELS, DaViT, DaViTConfig
+from regard.runs.recipe import recipes
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.stages import window_layers, window_maps
-from regard.tasks.recipe import recipes
 
 SMALL = {"image": 16, "widths": (8, 16), "depths": (2, 1), "heads": (2, 4), "window": 4}
 
@@ -255,7 +255,7 @@ def test_what_is_no_batch_of_images_is_refused_in_a_sentence(in_a_plain_process)
     in_a_plain_process(
         """
 import torch
-from regard.model import DaViT, DaViTConfig
+from regard.models import DaViT, DaViTConfig
 model = DaViT(DaViTConfig())
 for images, words in [
     (torch.zeros(3, 32, 32), "images have 3 axes, (3, 32, 32); a batch has 4"),

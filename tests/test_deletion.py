@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from golden import expect_error
-from regard.look import deletion
-from regard.look.deletion import Falls, patch_falls
+from regard.inspection import occlusion as deletion
+from regard.inspection.occlusion import Falls, patch_falls
 
 IMAGE = torch.rand(3, 6, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 
 from golden import golden
-from regard import attention, demo
-from regard.cli import main
+from regard import attention
+from regard.cli import demo, main
 from regard.data.captions import CaptionSet
-from regard.data.embedded.scene_set import scene_set
+from regard.data.synthetic.scene_set import scene_set
 from regard.tasks.caption import data as reading
 
 PICTURES = ("masks.png", "attention.png", "caption.png")

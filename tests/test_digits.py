@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from golden import expect_error
-from regard.data.embedded.digits import load_digits, read_digits
 from regard.data.images import SPLITS
+from regard.data.synthetic.digits import load_digits, read_digits
 
 
 def test_digits_take_turns_and_no_two_are_the_same():
@@ -47,6 +47,6 @@ def test_no_digit_is_in_two_splits():
 
 
 def test_digits_need_no_torch():
-    code = "import sys; from regard.data.embedded.digits import load_digits; load_digits(1); "
+    code = "import sys; from regard.data.synthetic.digits import load_digits; load_digits(1); "
     done = subprocess.run((sys.executable, "-c", code + "sys.exit('torch' in sys.modules)"))
     assert done.returncode == 0

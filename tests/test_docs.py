@@ -20,23 +20,23 @@ from urllib.parse import unquote
 import pytest
 import torch
 import tyro
+from benchmarks import BENCHES
 from PIL import Image
 
 import regard
 from regard.attention import Mask, attend, masks, named
-from regard.bench import BENCHES
 from regard.cli import COMMANDS, main, typed_in_place
-from regard.data.catalogue import EMBEDDED, KNOWN
+from regard.cli.data import CAPTIONED
 from regard.data.corpus import CORPORA
 from regard.data.labelled import LABELLED
 from regard.data.pairs import PAIRS
-from regard.data_command import CAPTIONED
-from regard.model import MODELS
-from regard.runs import RunFolder
+from regard.data.registry import EMBEDDED, KNOWN
+from regard.hardware.device import does_not_fit
+from regard.models import MODELS
+from regard.run_folder import RunFolder
 from regard.tasks import TASKS
 from regard.tasks.caption.features import frozen_encoder
 from regard.tasks.language.config import LanguageConfig
-from regard.train.device import does_not_fit
 from test_figures import assert_legible
 
 ROOT = Path(__file__).parent.parent
@@ -380,7 +380,7 @@ def too_large(patch: pytest.MonkeyPatch) -> None:
 
 
 def memory_gone(patch: pytest.MonkeyPatch) -> None:
-    from regard.tasks import session
+    from regard.runs import session
 
     real, calls = session.estimate, []
 
@@ -408,7 +408,7 @@ def interrupted(patch: pytest.MonkeyPatch) -> None:
     def stop(*args: Any, **options: Any) -> Any:
         raise KeyboardInterrupt
 
-    patch.setattr("regard.tasks.session.train", stop)
+    patch.setattr("regard.runs.session.train", stop)
     typed("train classify --epochs 1")
 
 
@@ -484,11 +484,11 @@ PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
     "has unpacked to": (unpacks_too_far, True),
     "has split": (an_unknown_split, True),
     "ImageNet weights": (
-        without("regard.model.efficientnet", "train caption --data photos --epochs 1"),
+        without("regard.models.efficientnet", "train caption --data photos --epochs 1"),
         False,
     ),
     "MiniLM's weights": (
-        without("regard.model.minilm", "train sentiment --data own.csv --start minilm"),
+        without("regard.models.minilm", "train sentiment --data own.csv --start minilm"),
         False,
     ),
     "TensorBoard": (lacks("torch.utils.tensorboard", "train classify --tensorboard"), False),
@@ -524,7 +524,7 @@ def test_what_is_quoted_is_what_is_said(words, workplace, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path if anew else workplace)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("REGARD_DATA", raising=False)
-    monkeypatch.setattr("regard.data.catalogue.DEBIAN", tmp_path)
+    monkeypatch.setattr("regard.data.registry.DEBIAN", tmp_path)
     provoke(monkeypatch)
     (message,) = (each for each in messages() if words in each)
     pattern = ".*".join(map(re.escape, message.split("…")))

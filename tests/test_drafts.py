@@ -9,15 +9,15 @@ import time
 import pytest
 
 from official import write_photos
-from regard import drafts
-from regard.data.catalogue import read_images
-from regard.data.store import at_size, store_folder
-from regard.drafts import clear_drafts, draft_folder, drafts_of, write_whole
+from regard.data.cache import at_size, store_folder
+from regard.data.registry import read_images
+from regard.run_folder import drafts
+from regard.run_folder.drafts import clear_drafts, draft_folder, drafts_of, write_whole
 
 WRITING = """
 import sys, time
 from pathlib import Path
-from regard.drafts import draft_folder, drafts_of
+from regard.run_folder.drafts import draft_folder, drafts_of
 place = Path(sys.argv[1])
 with draft_folder(place / "entry") as folder, drafts_of(place / "report.html") as (draft,):
     (folder / "pixels").write_bytes(b"half")
@@ -90,9 +90,9 @@ def test_a_draft_is_never_written_through_a_link_that_bears_its_name(tmp_path, m
 
 READING = """
 import sys
-from regard.data import store, workers
-from regard.data.catalogue import read_images
-from regard.signals import listening
+from regard.data import cache as store, workers
+from regard.data.registry import read_images
+from regard.training.signals import listening
 pause = "open(job['target']['file'] + '.' + str(os.getpid()), 'w').close(); time.sleep(60)"
 workers.START = workers.START.replace("work(**job)", f"import os, time; {pause}")
 with listening():

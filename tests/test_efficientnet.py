@@ -16,8 +16,8 @@ from torch.nn import functional as F
 from golden import expect_error
 from regard.data.decode import decode
 from regard.errors import UserError
-from regard.model import efficientnet
-from regard.model.efficientnet import (
+from regard.models import efficientnet
+from regard.models.efficientnet import (
     LAST,
     PACKAGE,
     STAGES,
@@ -360,7 +360,7 @@ def test_what_has_no_grid_is_refused_with_numbers():
 def test_bytes_and_grey_images_are_refused(in_a_plain_process):
     said = in_a_plain_process("""
 import torch
-from regard.model.efficientnet import EfficientNet
+from regard.models.efficientnet import EfficientNet
 net = EfficientNet()
 for images in (torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.zeros(2, 1, 32, 32)):
     try:

@@ -22,7 +22,7 @@ from regard.errors import (
     at_line,
     located,
 )
-from regard.model.config import ViTConfig
+from regard.models.config import ViTConfig
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.language.config import LanguageConfig
 
@@ -130,7 +130,7 @@ def test_other_words_leave_the_fields_as_they_are():
 
 
 def test_what_is_missing_is_named():
-    from regard.tasks.recipe import About
+    from regard.runs.recipe import About
 
     with expect_error(ConfigError, key="recipe.task", value=None):
         build(About, {}, under="recipe")

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from golden import expect_error
-from regard.evaluate.bootstrap import Interval
-from regard.look import faithfulness as module
-from regard.look.faithfulness import area, check, faithfulness, follow, ranked, steps_of
+from regard.evaluation.bootstrap import Interval
+from regard.inspection import faithfulness as module
+from regard.inspection.faithfulness import area, check, faithfulness, follow, ranked, steps_of
 
 ROWS, COLUMNS = 3, 4
 IMAGES = torch.rand(40, 2, 6, 12, generator=torch.Generator().manual_seed(3), dtype=torch.float64)

@@ -16,9 +16,9 @@ import torch
 
 from regard.cli import main
 from regard.errors import UserError
-from regard.runs import RunFolder
+from regard.hardware.device import does_not_fit
+from regard.run_folder import RunFolder
 from regard.tasks.classify import task
-from regard.train.device import does_not_fit
 
 RECIPE = """
 data = "digits"

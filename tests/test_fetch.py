@@ -12,11 +12,12 @@ import pytest
 
 from golden import expect_error
 from official import write_archive, write_cifar_binary, write_idx
-from regard import data_command
+from regard.cli import data as data_command
 from regard.cli import main
-from regard.data import catalogue, cifar
-from regard.data.catalogue import KNOWN, Known, Remote, home, read_images
+from regard.data import cifar
+from regard.data import registry as catalogue
 from regard.data.fetch import fetch
+from regard.data.registry import KNOWN, Known, Remote, home, read_images
 from regard.errors import DataIssue
 
 

@@ -8,9 +8,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from PIL import Image
 
-from regard import demo
 from regard.attention import Mask
-from regard.look.figures import attention_over_images, broken, mask_gallery
+from regard.cli import demo
+from regard.visualization.figures import attention_over_images, broken, mask_gallery
 
 
 def boxes_of_words(figure):

@@ -11,10 +11,10 @@ import test_gpt
 import test_seq2seq
 from golden import expect_error
 from regard.attention import watch
-from regard.evaluate.generate import Rules, beam_search, greedy, sample
-from regard.model import GPT, Decoder, GPTConfig, Seq2Seq, Writing
-from regard.model import fixed as module
-from regard.model.fixed import KEPT, ROOMS, SLOTS
+from regard.generation import static_cache as module
+from regard.generation.sample import Rules, beam_search, greedy, sample
+from regard.generation.static_cache import KEPT, ROOMS, SLOTS
+from regard.models import GPT, Decoder, GPTConfig, Seq2Seq, Writing
 from test_lean import LEAN, MODELS
 
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
@@ -107,8 +107,8 @@ def test_steps_of_our_kernels_are_those_of_the_blocks(kind, ragged, model, monke
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("heads, groups, width", [(4, 4, 64), (6, 2, 48), (5, 1, 128), (1, 1, 3)])
 def test_the_kernel_that_keeps_and_reads(heads, groups, width, kind):
-    from regard.model.memory import read_some
-    from regard.model.step_kernels import read_on
+    from regard.generation.kernels_triton import read_on
+    from regard.generation.memory import read_some
 
     torch.manual_seed(0)
     rows, slots = 7, 200
@@ -133,8 +133,8 @@ def test_the_kernel_that_keeps_and_reads(heads, groups, width, kind):
 @pytest.mark.parametrize("width", [1, 48, 768, 1000])
 @pytest.mark.parametrize("norm", ["layer", "layer, no bias", "rms"])
 def test_the_kernel_that_adds_and_normalises(norm, width, kind):
-    from regard.model.lean import adding
-    from regard.model.norm import LayerNorm
+    from regard.generation.fused_decode import adding
+    from regard.models.norm import LayerNorm
 
     torch.manual_seed(0)
     made = nn.RMSNorm(width, eps=1e-5) if norm == "rms" else LayerNorm(width, bias=norm == "layer")
@@ -155,7 +155,7 @@ def test_the_kernel_that_adds_and_normalises(norm, width, kind):
 @EVERY_MODEL
 def test_texts_outgrow_their_room(model, device, monkeypatch):
     monkeypatch.setattr(module, "SLOTS", 4)
-    monkeypatch.setattr("regard.model.writing.SLOTS", 4)
+    monkeypatch.setattr("regard.generation.state.SLOTS", 4)
     made = MODELS[model](length=64).to(device)
     found, right = (written(made, device, lean=lean, steps=20) for lean in (True, False))
     for one, other in zip(found, right, strict=True):

@@ -17,11 +17,11 @@ import regard as rg
 from golden import expect_error
 from regard.config import parse_toml, to_toml
 from regard.errors import UserError
-from regard.metric_lines import read_line
-from regard.runs import RunFolder
-from regard.tasks.compare import rows_of, table_of
-from regard.tasks.report import write_curves
-from regard.tasks.run import Run
+from regard.run_folder import RunFolder
+from regard.run_folder.metric_lines import read_line
+from regard.runs.compare import rows_of, table_of
+from regard.runs.report import write_curves
+from regard.runs.run import Run
 
 ATTACK = "</script><svg onload=alert(1)><img src=x onerror=alert(1)>\"'\u2028]]>-->"
 
@@ -260,7 +260,7 @@ def test_no_change_of_a_file_makes_more_than_a_sentence(
     run: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Curves are left undrawn: what they are made of is read all the same."""
-    monkeypatch.setattr("regard.tasks.report.curves_figure", lambda *args, **options: None)
+    monkeypatch.setattr("regard.runs.report.curves_figure", lambda *args, **options: None)
     began, tried, refused = time.perf_counter(), 0, 0
     for text in broken(run, name):
         (run / name).write_text(text, encoding="utf-8")

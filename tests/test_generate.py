@@ -11,7 +11,7 @@ from torch import Tensor
 
 from golden import expect_error
 from regard.attention import watch
-from regard.evaluate.generate import (
+from regard.generation.sample import (
     Generated,
     Rules,
     beam_search,
@@ -19,8 +19,8 @@ from regard.evaluate.generate import (
     narrowed,
     sample,
 )
-from regard.look.caption_maps import caption_maps
-from regard.model import Captioner
+from regard.inspection.caption_maps import caption_maps
+from regard.models import Captioner
 from strategies import examples
 from test_captioner import gpt2, made
 

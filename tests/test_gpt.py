@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from golden import expect_error
 from regard.attention import attend
 from regard.config import build, to_values
-from regard.evaluate.generate import Generated, Rules, beam_search, greedy, sample
-from regard.model import GPT, MODELS, GPTConfig
+from regard.generation.sample import Generated, Rules, beam_search, greedy, sample
+from regard.models import GPT, MODELS, GPTConfig
 from strategies import chunkings, examples
 from test_captioner import EXACT, LLAMA
 from test_generate import BEGIN, END, SHUT, STOPS, THEIRS, as_they_say

@@ -19,7 +19,7 @@ from regard.attention import (
     rotary,
     watch,
 )
-from regard.model import ViT, ViTConfig
+from regard.models import ViT, ViTConfig
 
 pytestmark = pytest.mark.cuda
 

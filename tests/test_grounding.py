@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from golden import expect_error
-from regard.data.embedded.scene_grammar import mentioned
-from regard.data.embedded.scene_telling import captions
-from regard.data.embedded.scenes import scene
-from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
-from regard.evaluate.bootstrap import Interval, unseen
-from regard.evaluate.grounding import (
+from regard.data.synthetic.scene_captions import captions
+from regard.data.synthetic.scene_grammar import mentioned
+from regard.data.synthetic.scenes import scene
+from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
+from regard.evaluation.bootstrap import Interval, unseen
+from regard.evaluation.grounding import (
     Aim,
     Grounding,
     Head,
@@ -33,9 +33,9 @@ from regard.evaluate.grounding import (
     summary,
     uniform_aims,
 )
-from regard.look.caption_maps import caption_maps
-from regard.model.captioner import Captioner
-from regard.model.config import CaptionerConfig
+from regard.inspection.caption_maps import caption_maps
+from regard.models.captioner import Captioner
+from regard.models.config import CaptionerConfig
 
 ROUNDS = 50
 WHOLE = (0.0, 0.0, 1.0, 1.0)
@@ -509,7 +509,7 @@ def test_what_cannot_be_measured_is_refused():
 def test_misshaped_maps_are_refused(in_a_new_process):
     said = in_a_new_process("""
 import numpy as np
-from regard.evaluate.grounding import Looks, mass, pointing
+from regard.evaluation.grounding import Looks, mass, pointing
 for shape in ((2, 3, 4), (0, 1, 2, 2), (2, 1, 0, 2)):
     try:
         Looks(np.ones(shape), [])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from regard.look.head_summaries import Yardstick
+from regard.inspection.summaries import Yardstick
 
 
 def softmax_maps(n, m, causal, seed=0):

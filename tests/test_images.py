@@ -25,12 +25,13 @@ from official import (
     write_photos,
 )
 from regard.cli import main
-from regard.data import catalogue, cifar
-from regard.data.catalogue import read_images
+from regard.data import cifar
+from regard.data import registry as catalogue
+from regard.data.cache import at_size
 from regard.data.decode import decode
-from regard.data.division import divide
 from regard.data.images import SPLITS, ArrayImages, FileImages, ImageSet, Split
-from regard.data.store import at_size
+from regard.data.registry import read_images
+from regard.data.splits import divide
 from regard.errors import DataIssue, UserError
 
 
@@ -366,8 +367,8 @@ def test_files_make_a_batch_only_at_one_size(tmp_path):
 
 def test_reading_images_needs_no_torch():
     code = (
-        "import sys; from regard.data.catalogue import read_images; read_images('digits').digest; "
-        "import regard.data.store, regard.data.check, regard.data.fetch; "
+        "import sys; from regard.data.registry import read_images; read_images('digits').digest; "
+        "import regard.data.cache, regard.data.check, regard.data.fetch; "
     )
     done = subprocess.run((sys.executable, "-c", code + "sys.exit('torch' in sys.modules)"))
     assert done.returncode == 0

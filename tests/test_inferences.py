@@ -15,9 +15,9 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from golden import expect_error
-from regard.data.embedded import inferences as module
-from regard.data.embedded.inference_rules import RULES, Rule
-from regard.data.embedded.inferences import inference_pairs, twins_of
+from regard.data.synthetic import inference as module
+from regard.data.synthetic.inference import inference_pairs, twins_of
+from regard.data.synthetic.inference_rules import RULES, Rule
 
 DIGEST = "38ce7775dbe4485020e5206c6d0ecd0293ab1ca1955bce81e08db055d299b51b"
 
@@ -324,8 +324,8 @@ def test_there_are_many_quickly_and_none_of_them_is_held_too():
     code = """
         import time
         from collections import defaultdict
-        from regard.data.embedded.inference_rules import RULES
-        from regard.data.embedded.inferences import inference_pairs
+        from regard.data.synthetic.inference_rules import RULES
+        from regard.data.synthetic.inference import inference_pairs
 
         start = time.process_time()
         pairs, held = inference_pairs(55_000, 2), inference_pairs(14_000, 3, held=True)

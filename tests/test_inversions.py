@@ -15,9 +15,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from regard.data.corpus import find_corpus, read_corpus
-from regard.data.embedded import grammar
-from regard.data.embedded.reviews import Draw
-from regard.data.inversions import (
+from regard.data.sentences import documents
+from regard.data.synthetic import grammar
+from regard.data.synthetic.inversions import (
     WORD,
     InversionPair,
     inversion_pairs,
@@ -28,7 +28,7 @@ from regard.data.inversions import (
     shuffle,
     shuffled,
 )
-from regard.data.sentences import documents
+from regard.data.synthetic.reviews import Draw
 
 DIGEST = "0c1edb384edee0786be01f3bb134930fcbd7ba69fc46db37d112f38e87d56252"
 KINDS = ("shuffled", "other", "changed")
@@ -373,8 +373,8 @@ def test_several_thousand_are_made_in_a_second():
     # In a process of its own, as here each call has its types checked.
     code = """
         import time
-        from regard.data.embedded.grammar import sentences
-        from regard.data.inversions import inversion_pairs
+        from regard.data.synthetic.grammar import sentences
+        from regard.data.synthetic.inversions import inversion_pairs
         start = time.process_time()
         print(len(inversion_pairs(sentences(3_000, 0), 0)) / (time.process_time() - start))
     """

@@ -7,21 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.attention import (
-    Mask,
-    attend,
-    attend_fused,
-    causal,
-    explain,
-    sdpa,
-    sinks,
-    sparse,
-    window,
-)
-from regard.attention.arrangement import arrange
+from regard.attention import Mask, attend, attend_fused, causal, explain, sinks, window
 from regard.attention.call import Call
-from regard.attention.kernels import ALONE, ROW, parts_pay
-from regard.attention.sparse import share_read
+from regard.attention.kernels import sdpa
+from regard.attention.kernels import tiles as sparse
+from regard.attention.kernels.choose import ALONE, ROW, parts_pay
+from regard.attention.kernels.scattered import arrange
+from regard.attention.kernels.tiles import share_read
 
 RESULTS = Path(__file__).parent.parent / "results"
 SWITCHES = ("cudnn", "flash", "mem_efficient", "math")

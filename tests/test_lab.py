@@ -17,7 +17,7 @@ from regard.lab.command import checked
 from regard.lab.evidence import DISPUTED, Evidence, at_least, at_most, equal, shown
 from regard.lab.question import Question
 from regard.lab.records import provenance, recorded
-from regard.lab.told import plain
+from regard.lab.report import plain
 
 GOOD, BAD = at_most("error", 1e-15, 1e-12), at_most("error", 1.0, 1e-12)
 

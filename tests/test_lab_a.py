@@ -19,8 +19,8 @@ from regard.attention.core import Attended
 from regard.errors import UserError
 from regard.lab.claims import load_claim
 from regard.lab.evidence import DISPUTED, Evidence
-from regard.lab.told import plain
-from regard.model import BertConfig
+from regard.lab.report import plain
+from regard.models import BertConfig
 
 NAMES = (
     "shapes-projection",

@@ -12,7 +12,7 @@ import torch
 
 from golden import expect_error
 from regard.attention import ATTENTIONS, FEATURES, MASKS, PATTERNS, MultiHead, attend, causal
-from regard.attention.positions import RelativeBias, sinusoidal_2d
+from regard.attention.pos_embed import RelativeBias, sinusoidal_2d
 from regard.errors import UserError
 from regard.lab.claims import (
     cnn_features,
@@ -126,9 +126,9 @@ FAULTS = {
     "heads-as-kernels": [(RelativeBias, "bias", mirrored)],
     "order-blind": [(order_blind, "make_attention", lambda name, width: causally)],
     "equivariance-proof": [(equivariance_proof, "attend", causally)],
-    "decoder-order": [("regard.model.decoder", "_mask", lambda config: None)],
+    "decoder-order": [("regard.models.decoder", "_mask", lambda config: None)],
     "cnn-features": [
-        ("regard.model.vit", "_place", lambda config: sinusoidal_2d(config.grid, config.width)),
+        ("regard.models.vit", "_place", lambda config: sinusoidal_2d(config.grid, config.width)),
         (cnn_features, "cnn", lambda channels, depth, padding, seed: torch.nn.Identity()),
     ],
 }

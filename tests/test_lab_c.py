@@ -15,15 +15,15 @@ from torch.nn import functional as F
 
 from golden import expect_error
 from regard.attention import MultiHead, attend, attend_fused, causal, learned_2d, window
-from regard.attention.positions import Learned, RelativeBias
+from regard.attention.pos_embed import Learned, RelativeBias
 from regard.attention.watch import Seen
 from regard.errors import UserError
 from regard.lab.claims import as_convolution, as_pointwise, graph, load_claim, parallel_rnn
 from regard.lab.claims.norm_place import last_gradients
 from regard.lab.claims.vit_masks import measure as vit_masks
 from regard.lab.counting import chain
-from regard.model import Block, FeedForward, PatchEmbed
-from regard.model.parts import NORMS
+from regard.models import Block, FeedForward, PatchEmbed
+from regard.models.layers import NORMS
 
 CLAIMS = (
     "as-identity",

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from golden import expect_error
 from regard.attention import Linear, MultiHead, attend, attend_channels
-from regard.attention.positions import Sinusoidal
+from regard.attention.pos_embed import Sinusoidal
 from regard.errors import UserError
 from regard.lab.claims import (
     count_attention,
@@ -31,7 +31,7 @@ from regard.lab.claims import (
     sinusoid_shift,
 )
 from regard.lab.evidence import DISPUTED, Evidence
-from regard.model import Block
+from regard.models import Block
 
 OURS = (
     "residual",

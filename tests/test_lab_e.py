@@ -14,7 +14,7 @@ import torch
 from scipy import stats
 
 from golden import expect_error
-from regard.data.embedded import grammar
+from regard.data.synthetic import grammar
 from regard.errors import UserError
 from regard.lab.claims import (
     cheaper_vit,
@@ -25,9 +25,9 @@ from regard.lab.claims import (
     small_vit,
 )
 from regard.lab.records import recorded
-from regard.model import ViT, ViTConfig
-from regard.tasks import side_by_side
-from regard.tasks.side_by_side import configured
+from regard.models import ViT, ViTConfig
+from regard.runs import sweep as side_by_side
+from regard.runs.sweep import configured
 
 NAMES = ("epochs", "cls-readout", "small-vit", "pretraining-tasks", "cheaper-vit")
 SEEDED = ("cls-readout", "pretraining-tasks")
@@ -217,7 +217,7 @@ def test_what_is_trained_has_the_parameters_that_are_published(monkeypatch):
 
     monkeypatch.setattr(side_by_side, "trained", trained)
     file = results("run-cifar10-small-cuda.json")
-    monkeypatch.setattr("regard.tasks.record.recorded", lambda *_: file)
+    monkeypatch.setattr("regard.runs.record.recorded", lambda *_: file)
     kept = small_vit.train("cpu")
     assert [recipe for recipe, _, _ in asked] == ["cifar10-coursework"] * 2 + ["cifar10-small"] * 3
     assert {count for _, _, count in asked} == {140_618}
@@ -285,7 +285,7 @@ def test_chance_is_exceeded_by_four_standard_errors_of_a_coin():
 
 
 def test_the_ablation_is_trained_anew_and_condensed(monkeypatch):
-    ablation = import_module("regard.tasks.pretrain.ablation")
+    ablation = import_module("benchmarks.experiments.pretrain_ablation")
     asked = []
 
     def main(how):
@@ -357,7 +357,7 @@ def test_a_pattern_that_loses_more_than_is_said_disputes_it(name, change, with_r
 
 
 def test_the_comparison_is_trained_anew_and_condensed(monkeypatch):
-    cheaper = import_module("regard.tasks.classify.cheaper")
+    cheaper = import_module("benchmarks.experiments.cheaper_vit")
     asked = []
 
     def main(how):

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from golden import expect_error
 from regard.lab.claims import load_claim
-from regard.lab.pictures import COLOURS, SIZE, bars, heat, images, lines, maps
-from regard.look.figures import HUES
+from regard.lab.figures import COLOURS, SIZE, bars, heat, images, lines, maps
+from regard.visualization.figures import HUES
 from test_figures import assert_legible, boxes_of_words
 
 WORDS = {"title": "Found", "across": "tokens", "up": "cost"}

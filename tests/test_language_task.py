@@ -13,13 +13,13 @@ import torch
 import regard as rg
 from regard.attention import KVCache
 from regard.cli import main
-from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
 from regard.errors import UserError
-from regard.tasks.language.answers import Telling, before_stop, begun, unescaped
+from regard.runs.session import figure_words
 from regard.tasks.language.config import LanguageConfig, SpeakingConfig
 from regard.tasks.language.data import WindowBatches, read
+from regard.tasks.language.predict import Telling, before_stop, begun, unescaped
 from regard.tasks.language.task import LANGUAGE
-from regard.tasks.session import figure_words
 from task_cases import lines_of_text
 
 CPU = torch.device("cpu")
@@ -39,12 +39,12 @@ def text(tmp_path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(shared_run) -> rg.tasks.Run:
+def run(shared_run) -> rg.Run:
     """One that has learnt such a text, which tests only ask."""
     return shared_run("language")
 
 
-def trained(text: Path, tmp_path: Path, **changes) -> rg.tasks.Run:
+def trained(text: Path, tmp_path: Path, **changes) -> rg.Run:
     options = {"epochs": 3, "quiet": True, "report": False, "device": "cpu", **TINY, **changes}
     options = {"root": tmp_path / "runs", "train.optimiser.rate": 3e-3, **options}
     return rg.train("language", data=text, **options)
@@ -78,8 +78,8 @@ def test_windows_stand_side_by_side_and_cover_the_text(text):
 
 def settled() -> dict:
     from regard.config import build
-    from regard.data.vocabulary import VocabularyConfig
-    from regard.model.config import GPTConfig
+    from regard.data.tokenizer import VocabularyConfig
+    from regard.models.config import GPTConfig
 
     return {
         "vocabulary": VocabularyConfig(**TINY["vocabulary"]),
@@ -146,7 +146,7 @@ def of_kind(run, tmp_path_factory):
     """A run of each kind of vocabulary, trained for one epoch when it is first asked for."""
     runs = {"characters": run}
 
-    def run_of(kind: str) -> rg.tasks.Run:
+    def run_of(kind: str) -> rg.Run:
         if kind not in runs:
             folder, vocabulary = tmp_path_factory.mktemp(kind), {"kind": kind, "floor": 1}
             vocabulary["size"] = 300

@@ -8,9 +8,9 @@ import test_captioner
 import test_gpt
 import test_seq2seq
 from regard.attention import attend, watch
-from regard.model import GPT, Captioner, Decoder, Seq2Seq, Writing
-from regard.model import lean as module
-from regard.model.lean import product
+from regard.generation import fused_decode as module
+from regard.generation.fused_decode import product
+from regard.models import GPT, Captioner, Decoder, Seq2Seq, Writing
 from test_captioner import EXACT, features
 from test_torch_oracles import padded
 

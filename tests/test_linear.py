@@ -27,8 +27,8 @@ from regard.attention import (
     window,
 )
 from regard.attention.call import Call
-from regard.attention.causal_sums import CHUNK, causal_sums, way_to_sum
-from regard.attention.precision import widen
+from regard.attention.kernels.causal_sums import CHUNK, causal_sums, way_to_sum
+from regard.attention.kernels.dtype import widen
 from strategies import causal_masks, chunkings, examples
 
 D = 6

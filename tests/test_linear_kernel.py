@@ -55,7 +55,7 @@ def assert_near(ours: Tensor, theirs: Tensor, dtype: torch.dtype, least: float =
 
 
 def check_sums(qkv: list[Tensor], chunk: int = 64) -> None:
-    from regard.attention.linear_kernel import causal_sums
+    from regard.attention.kernels.linear_triton import causal_sums
 
     kind = qkv[2].dtype
     twins = exact(qkv)
@@ -75,7 +75,7 @@ def check_sums(qkv: list[Tensor], chunk: int = 64) -> None:
 
 
 def check_read(qkv: list[Tensor], chunk: int = 64) -> None:
-    from regard.attention.linear_kernel import causal_read
+    from regard.attention.kernels.linear_triton import causal_read
 
     kind = qkv[2].dtype
     twins = exact(qkv)
@@ -127,7 +127,7 @@ def test_mixed_dtypes_are_computed_as_the_finest_and_given_as_they_came():
 
 
 def test_tensors_may_lie_in_memory_as_they_like():
-    from regard.attention.linear_kernel import causal_read
+    from regard.attention.kernels.linear_triton import causal_read
 
     torch.manual_seed(0)
     whole = torch.rand(2, 90, 3, 4, 16, device=DEVICE)  # (b n qkv h d), as one projection gives it
@@ -143,7 +143,7 @@ def test_tensors_may_lie_in_memory_as_they_like():
 
 
 def test_a_query_that_matches_nothing_reads_zeros_with_finite_gradients():
-    from regard.attention.linear_kernel import causal_read, causal_sums
+    from regard.attention.kernels.linear_triton import causal_read, causal_sums
 
     q, k, v = features(140)
     with torch.no_grad():
@@ -159,7 +159,7 @@ def test_a_query_that_matches_nothing_reads_zeros_with_finite_gradients():
 
 
 def test_float16_reads_where_its_sums_would_pass_its_largest_number():
-    from regard.attention.linear_kernel import causal_sums
+    from regard.attention.kernels.linear_triton import causal_sums
 
     q, k, v = features(200, dtype=torch.float16)
     with torch.no_grad():
@@ -172,7 +172,7 @@ def test_float16_reads_where_its_sums_would_pass_its_largest_number():
 
 @pytest.mark.parametrize("shape", [(2, 3, 0, 8), (0, 3, 5, 8)])
 def test_no_tokens_or_no_texts_give_nothing(shape):
-    from regard.attention.linear_kernel import causal_read, causal_sums
+    from regard.attention.kernels.linear_triton import causal_read, causal_sums
 
     q = torch.rand(shape, device=DEVICE, requires_grad=True)
     numerator, normaliser = causal_sums(q, q, q)
@@ -183,7 +183,7 @@ def test_no_tokens_or_no_texts_give_nothing(shape):
 
 
 def test_only_one_of_the_two_sums_may_be_used():
-    from regard.attention.linear_kernel import causal_sums
+    from regard.attention.kernels.linear_triton import causal_sums
 
     for which in (0, 1):
         qkv = features(80)
@@ -195,7 +195,7 @@ def test_only_one_of_the_two_sums_may_be_used():
 
 
 def test_what_it_cannot_do_is_said_with_numbers():
-    from regard.attention.linear_kernel import causal_sums
+    from regard.attention.kernels.linear_triton import causal_sums
 
     q = torch.rand(1, 6, 5, 8, device=DEVICE)
     with pytest.raises(ValueError, match="q, k, v are float32, float64, float32: the kernel takes"):
@@ -208,7 +208,7 @@ def test_what_it_cannot_do_is_said_with_numbers():
 
 @pytest.mark.cuda
 def test_a_million_tokens_are_read_in_one_pass():
-    from regard.attention.linear_kernel import causal_read
+    from regard.attention.kernels.linear_triton import causal_read
 
     n = 1 << 20
     torch.manual_seed(0)
@@ -224,7 +224,7 @@ def test_a_million_tokens_are_read_in_one_pass():
 
 @pytest.mark.cuda
 def test_it_can_be_compiled_around():
-    from regard.attention.linear_kernel import causal_read
+    from regard.attention.kernels.linear_triton import causal_read
 
     def layer(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return causal_read(q.relu() + 0.1, k.relu() + 0.1, v) * 2
@@ -241,7 +241,7 @@ def test_it_can_be_compiled_around():
 )
 @pytest.mark.parametrize("n", [1, 65, 1000])
 def test_flash_linear_attention_reads_the_same_where_it_is_installed(n):
-    from regard.attention.causal_sums import way_to_sum
+    from regard.attention.kernels.causal_sums import way_to_sum
 
     # Our kernel holds no heads as wide as these.
     qkv = features(n, 320, 64, torch.bfloat16, heads=4, groups=2)

@@ -13,10 +13,10 @@ from torch import nn
 import toy_run
 from golden import expect_error
 from regard.errors import FieldError, UserError
-from regard.runs import RunFolder, epochs_in
-from regard.train.config import OptimiserConfig, ScheduleConfig, TrainConfig
-from regard.train.estimate import estimate
-from regard.train.loop import Diverged, Progress, train
+from regard.run_folder import RunFolder, epochs_in
+from regard.training.config import OptimiserConfig, ScheduleConfig, TrainConfig
+from regard.training.estimate import estimate
+from regard.training.fit import Diverged, Progress, train
 
 
 def run_toy(path: Path, config: TrainConfig = toy_run.CONFIG, **options) -> nn.Module:
@@ -295,6 +295,6 @@ def test_states_after_short_epochs_take_a_small_share_of_the_time(
         return toy_run.measure(net)
 
     monkeypatch.setattr(RunFolder, "write_state", slowly)
-    monkeypatch.setattr("regard.train.loop.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("regard.training.fit.time.monotonic", lambda: now[0])
     run_toy(tmp_path, replace(toy_run.CONFIG, epochs=6, save_seconds=60.0), measure=measure)
     assert len(written) == states and written[-1] == 6 * 12

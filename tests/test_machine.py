@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard import machine
+from regard.hardware import machine
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="no git here")

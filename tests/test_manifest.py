@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from golden import expect_error, golden
-from regard import manifest
 from regard.errors import UserError
-from regard.manifest import DECIDING, Manifest
-from regard.runs import RunFolder
+from regard.run_folder import RunFolder, manifest
+from regard.run_folder.manifest import DECIDING, Manifest
 
 LINE = {"epoch": 1, "validation.accuracy": 0.5}
 NEXT = {"epoch": 2, "validation.accuracy": 0.6}
@@ -201,7 +200,7 @@ def test_weights_are_hashed_once_however_often_they_are_looked_at(run, monkeypat
         manifest.hashlib, "file_digest", lambda *args: (hashed.append(args), plain(*args))[1]
     )
     monkeypatch.setattr(
-        "regard.tensor_files.checksum", lambda tensors: pytest.fail("a second time")
+        "regard.run_folder.tensor_files.checksum", lambda tensors: pytest.fail("a second time")
     )
     again = anew(run)
     again.expect_unedited()

@@ -6,9 +6,9 @@ import torch
 
 from golden import expect_error
 from regard.attention import Place, attend
-from regard.look import maps as module
-from regard.look.maps import evaluating, image_maps
-from regard.model import ViT, ViTConfig
+from regard.inspection import maps as module
+from regard.inspection.maps import evaluating, image_maps
+from regard.models import ViT, ViTConfig
 
 
 def vit(**fields: object) -> ViT:

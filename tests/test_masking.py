@@ -6,7 +6,7 @@ import torch
 
 from regard.data.augment import seeded
 from regard.data.masking import SPARE, Masked, Masking, edges_of
-from regard.data.vocabulary import Vocabulary, VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import Vocabulary, VocabularyConfig, fit_vocabulary
 from regard.data.word_pieces import WordPieceVocabulary
 
 CPU = torch.device("cpu")

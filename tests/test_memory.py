@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from regard.memory import keep_freed_memory
+from regard.hardware.memory import keep_freed_memory
 
 # glibc's own account of what it holds, rather than the kernel's count of page faults: some
 # kernels map many pages at a fault, and then both processes take the same few.
 HELD = """
 import ctypes, torch
-from regard.memory import keep_freed_memory
+from regard.hardware.memory import keep_freed_memory
 {ask}
 class Account(ctypes.Structure):
     NAMES = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"

@@ -8,21 +8,21 @@ from torch.autograd import grad
 
 from regard.attention import (
     Mask,
-    arrangement,
     attend,
     attend_fused,
     axial,
     causal,
     explain,
-    kernels,
-    merged,
     neighbourhood,
     sparse_transformer,
     sparse_transformer_fixed,
     window,
 )
-from regard.attention.arrangement import arrange
 from regard.attention.call import Call
+from regard.attention.kernels import choose as kernels
+from regard.attention.kernels import merged
+from regard.attention.kernels import scattered as arrangement
+from regard.attention.kernels.scattered import arrange
 from strategies import examples, masks
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}

@@ -10,7 +10,7 @@ from torch import nn
 from golden import expect_error
 from regard.attention import MultiHead, attend
 from regard.errors import FieldError
-from regard.model import (
+from regard.models import (
     MODELS,
     Block,
     FeedForward,
@@ -20,7 +20,7 @@ from regard.model import (
     ViT,
     ViTConfig,
 )
-from regard.model.parts import StochasticDepth, initialise
+from regard.models.layers import StochasticDepth, initialise
 
 
 def inputs_of(name: str) -> tuple[torch.Tensor | Sentences, ...]:

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from golden import expect_error
-from regard.train.muon import Muon, orthogonal
+from regard.training.muon import Muon, orthogonal
 
 SHAPES = [(24, 24), (24, 24), (24, 24), (60, 24), (24, 60), (7, 24), (24, 7)]
 

@@ -20,7 +20,7 @@ from regard.attention import (
     watch,
     window,
 )
-from regard.model import (
+from regard.models import (
     GPT,
     MODELS,
     Bert,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
-from regard.look.figures import HUES, INK, Page
-from regard.look.names import JOINED, Named, apart, name_ends, name_points
+from regard.visualization.figures import HUES, INK, Page
+from regard.visualization.labels import JOINED, Named, apart, name_ends, name_points
 from test_figures import assert_legible
 
 

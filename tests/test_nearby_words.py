@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from golden import expect_error
-from regard.evaluate import nearby_words
-from regard.evaluate.nearby_words import REACH, SHARES, NearbyWords, neighbours
+from regard.evaluation import nearby_words
+from regard.evaluation.nearby_words import REACH, SHARES, NearbyWords, neighbours
 
 
 def slow_scores(text: list[int], words: int, around: list[int], share: float) -> dict[int, float]:

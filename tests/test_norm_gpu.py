@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from benchmarks.harness import interleave
 from torch.nn import functional as F
 
-from regard.bench.measure import interleave
-from regard.model import ViT, ViTConfig
-from regard.model.norm import NARROW, LayerNorm
+from regard.models import ViT, ViTConfig
+from regard.models.norm import NARROW, LayerNorm
 
 pytestmark = pytest.mark.cuda
 

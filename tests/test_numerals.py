@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from golden import expect_error
-from regard.data.embedded.numerals import drawn, numerals, read, spelled
 from regard.data.images import SPLITS
 from regard.data.pairs import read_pairs
+from regard.data.synthetic.numerals import drawn, numerals, read, spelled
 
 NUMBERS = st.integers(0, 999_999)
 

@@ -21,7 +21,8 @@ from hypothesis.extra import numpy as arrays
 from PIL import Image
 
 from golden import expect_error
-from regard.look.document import (
+from regard.inspection.head_maps import head_maps
+from regard.visualization.document import (
     PAGE,
     json_in_html,
     modules_for,
@@ -31,7 +32,6 @@ from regard.look.document import (
     views_known,
     write_document,
 )
-from regard.look.head_maps import head_maps
 
 HOSTILE = "</script><img src=x onerror='window.harmed=1'><script>window.harmed=1</script>\u2028&\"'"
 VIEWS = ["facts", "figures", "curves", "confusion", "classes", "calibration"]
@@ -371,7 +371,7 @@ def test_what_is_no_image_is_refused_by_its_shape(shape):
 
 
 def test_documents_need_no_torch():
-    code = "import sys, regard.look.document; sys.exit('torch' in sys.modules)"
+    code = "import sys, regard.visualization.document; sys.exit('torch' in sys.modules)"
     assert subprocess.run((sys.executable, "-c", code)).returncode == 0
 
 

@@ -10,8 +10,8 @@ from PIL import Image
 
 from golden import expect_error
 from regard.attention import Mask
-from regard.attention.reach import reached
-from regard.look.pattern_figure import cost, pattern_figure, spread
+from regard.attention.receptive_field import reached
+from regard.visualization.figure_masks import cost, pattern_figure, spread
 from test_figures import assert_legible, boxes_of_words
 
 ROOT = Path(__file__).parent.parent

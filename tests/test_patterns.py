@@ -17,7 +17,7 @@ from regard.attention.patterns import (
     sparse_transformer,
     sparse_transformer_fixed,
 )
-from regard.attention.reach import layers_to_reach, reached
+from regard.attention.receptive_field import layers_to_reach, reached
 from strategies import examples, masks
 
 N = 23

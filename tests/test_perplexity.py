@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from golden import expect_error
-from regard.evaluate.perplexity import Foretelling, foretelling, summary, token_losses
-from regard.model import GPT, GPTConfig
+from regard.evaluation.perplexity import Foretelling, foretelling, summary, token_losses
+from regard.models import GPT, GPTConfig
 from strategies import examples
 
 W = 7

@@ -14,26 +14,26 @@ import torch
 
 import regard as rg
 from regard.config import change
+from regard.data.batching import RowPicker
 from regard.data.corpus import read_corpus
-from regard.data.embedded.inferences import inference_pairs
 from regard.data.images import SPLITS
 from regard.data.sentences import documents
-from regard.data.text_batches import RowPicker
+from regard.data.synthetic.inference import inference_pairs
 from regard.errors import UserError
-from regard.model.pretrainer import Pretrainer
+from regard.models.pretrainer import Pretrainer
+from regard.runs.recipe import choose_recipe
+from regard.runs.run import flattened
 from regard.tasks.inputs import Rows, StandardInput, readable
-from regard.tasks.pretrain.answers import pieces, read_of, tokens_of
-from regard.tasks.pretrain.batches import PretrainBatch, PretrainBatches
-from regard.tasks.pretrain.config import MaskingConfig, ObjectivesConfig, PretrainConfig
-from regard.tasks.pretrain.data import PretrainData, apart, read, running_text
-from regard.tasks.pretrain.judging import most_frequent, summary
-from regard.tasks.pretrain.learning import answered, guesses, masking_of, measure, objective
-from regard.tasks.pretrain.pairs import balanced, by_rules, paired, sentences_of, sick_for
-from regard.tasks.pretrain.questions import asked_of, evenly, text_of
-from regard.tasks.pretrain.task import PRETRAIN
-from regard.tasks.pretrain.views import mapped
-from regard.tasks.recipe import choose_recipe
-from regard.tasks.run import flattened
+from regard.tasks.pretrain_bert.batches import PretrainBatch, PretrainBatches
+from regard.tasks.pretrain_bert.config import MaskingConfig, ObjectivesConfig, PretrainConfig
+from regard.tasks.pretrain_bert.data import PretrainData, apart, read, running_text
+from regard.tasks.pretrain_bert.loss import answered, guesses, masking_of, measure, objective
+from regard.tasks.pretrain_bert.metrics import most_frequent, summary
+from regard.tasks.pretrain_bert.pairs import balanced, by_rules, paired, sentences_of, sick_for
+from regard.tasks.pretrain_bert.predict import pieces, read_of, tokens_of
+from regard.tasks.pretrain_bert.questions import asked_of, evenly, text_of
+from regard.tasks.pretrain_bert.report import mapped
+from regard.tasks.pretrain_bert.task import PRETRAIN
 from regard.tasks.task import Trained
 from task_cases import PLACES, stories, story
 
@@ -56,7 +56,7 @@ def text(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(shared_run) -> rg.tasks.Run:
+def run(shared_run) -> rg.Run:
     """One that has learnt a little of everything."""
     return shared_run("pretrain")
 
@@ -70,7 +70,7 @@ def short(tmp_path_factory) -> Path:
     return path
 
 
-def trained(text: Path | str, root: Path, **changes) -> rg.tasks.Run:
+def trained(text: Path | str, root: Path, **changes) -> rg.Run:
     options = {"epochs": 1, "quiet": True, "report": False, "device": "cpu", **TINY, **changes}
     options = {"root": root, "train.average": 0.0, "train.optimiser.rate": 1e-2, **options}
     options = {"train.schedule.warmup": 0.05, **options}
@@ -681,7 +681,7 @@ def test_pairs_are_taken_true_and_false_in_turn():
 
 
 def test_too_many_pairs_are_said_to_be_too_many(monkeypatch):
-    monkeypatch.setattr("regard.data.embedded.inferences.TRIES", 1)
+    monkeypatch.setattr("regard.data.synthetic.inference.TRIES", 1)
     with pytest.raises(UserError, match=r"--pairs asks for too many .* has no more pairs after"):
         by_rules("train", 100_000)
 

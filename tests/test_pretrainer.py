@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from golden import expect_error
 from regard.config import build, to_values
 from regard.errors import FieldError
-from regard.model import MODELS, Pretrainer, PretrainerConfig
+from regard.models import MODELS, Pretrainer, PretrainerConfig
 from test_bert import padded, tied
 from test_torch_oracles import Twins, assert_same, scrambled
 

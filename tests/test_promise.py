@@ -9,10 +9,10 @@ import pytest
 import regard as rg
 from regard.cli import main
 from regard.config import change
+from regard.runs.promise import promise_kept
+from regard.runs.recipe import recipes
+from regard.runs.session import Session, departures, expectation, figure_words
 from regard.tasks import TASKS, find
-from regard.tasks.promise import promise_kept
-from regard.tasks.recipe import recipes
-from regard.tasks.session import Session, departures, expectation, figure_words
 
 RESULTS = Path(__file__).parents[1] / "results"
 TINY = {"model": {"width": 16, "layers": 1, "heads": 2, "hidden": 16}}

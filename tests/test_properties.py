@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import grad
 
-from regard.attention import Mask, MultiHead, attend, attend_fused, causal, rotary, sparse, window
+from regard.attention import Mask, MultiHead, attend, attend_fused, causal, rotary, window
 from regard.attention.call import Call
-from regard.model import StackConfig, stack
+from regard.attention.kernels import tiles as sparse
+from regard.models import StackConfig, stack
 from strategies import PLACES, examples, masks
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from record_caption_fixtures import FIXTURES, java_words
-from regard.evaluate.ptb import all_words, scanned_words, words
+from regard.evaluation.ptb import all_words, scanned_words, words
 
 RECORDED = json.loads(FIXTURES.read_text("utf-8"))["words"]
 

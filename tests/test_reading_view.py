@@ -9,12 +9,12 @@ import pytest
 from PIL import Image
 
 from golden import expect_error
-from regard.look.attention_figure import DEPTHS
-from regard.look.document import write_document
-from regard.look.figures import drawing
-from regard.look.head_maps import head_maps
-from regard.look.text_figure import text_figure, visible
-from regard.look.text_maps import reading_item
+from regard.inspection.head_maps import head_maps
+from regard.inspection.text_maps import reading_item
+from regard.visualization.document import write_document
+from regard.visualization.figure_image import DEPTHS
+from regard.visualization.figure_text import text_figure, visible
+from regard.visualization.figures import drawing
 from test_figures import assert_legible
 
 HOSTILE = "</script><img src=x onerror='window.harmed=1'><b>\u2028&\"'"

@@ -8,10 +8,10 @@ import pytest
 import regard as rg
 from golden import expect_error, golden
 from regard.cli import main
-from regard.commands import train_for
+from regard.cli.commands import train_for
 from regard.errors import UserError
-from regard.tasks.record import command_of, flag, recorded
-from regard.tasks.report import marks
+from regard.runs.record import command_of, flag, recorded
+from regard.runs.report import marks
 
 TINY = {"model": {"width": 16, "layers": 1, "heads": 2, "hidden": 16}, "batch": 64}
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.growth import per_head
 
 import make_results
 from make_results import anchor, contents
-from regard.bench.growth import per_head
-from regard.tasks.recipe import recipes
+from regard.runs.recipe import recipes
 from results_page import best, cells, cheaper_costs, ratios, records
 from results_page.boards import boards, by_size, time_to
 from results_page.captions import below, captioned

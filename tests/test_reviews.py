@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from regard.data.embedded import reviews as module
-from regard.data.embedded.reviews import (
+from regard.data.labelled import read_labelled
+from regard.data.synthetic import reviews as module
+from regard.data.synthetic.reviews import (
     HELD,
     OWN_CLAIMS,
     OWN_NAMINGS,
@@ -28,7 +29,6 @@ from regard.data.embedded.reviews import (
     review,
     sentence,
 )
-from regard.data.labelled import read_labelled
 
 DIGEST = "4ce325528fb1a3472ae227cdf17882c0bb1c19a1bf27fbc5be0a0481ae4ff3fb"
 
@@ -215,7 +215,7 @@ def test_several_thousand_are_made_in_a_second():
     # In a process of its own, as here each call has its types checked.
     code = """
         import time
-        from regard.data.embedded.reviews import reviews
+        from regard.data.synthetic.reviews import reviews
         start = time.process_time()
         print(sum(map(len, reviews().parts.values())) / (time.process_time() - start))
     """

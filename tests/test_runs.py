@@ -15,8 +15,8 @@ import torch
 
 from golden import expect_error
 from regard.errors import ConfigError, UserError
-from regard.model import ViTConfig
-from regard.runs import FORMAT, RunFolder
+from regard.models import ViTConfig
+from regard.run_folder import FORMAT, RunFolder
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def test_what_is_written_whole_takes_the_place_of_a_link_and_not_of_what_it_lead
 def test_a_second_writer_is_refused_and_a_dead_one_holds_nothing(tmp_path):
     run = RunFolder.at(tmp_path)
     script = (
-        "import sys, time; from pathlib import Path; from regard.runs import RunFolder\n"
+        "import sys, time; from pathlib import Path; from regard.run_folder import RunFolder\n"
         "with RunFolder(Path(sys.argv[1])).locked(): print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", script, tmp_path], stdout=subprocess.PIPE) as held:
@@ -235,7 +235,7 @@ def test_a_writer_killed_at_any_moment_leaves_the_old_file_or_the_new_one(tmp_pa
     run = RunFolder.at(tmp_path)
     run.write_tensors("model.safetensors", {"x": torch.zeros(200_000)})
     script = (
-        "import sys, torch; from pathlib import Path; from regard.runs import RunFolder\n"
+        "import sys, torch; from pathlib import Path; from regard.run_folder import RunFolder\n"
         "run, n = RunFolder(Path(sys.argv[1])), 0\n"
         "print('go', flush=True)\n"
         "while True:\n"
@@ -270,5 +270,5 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
 
 
 def test_runs_are_read_without_torch():
-    code = "import sys, regard.runs, regard.config; assert 'torch' not in sys.modules"
+    code = "import sys, regard.run_folder, regard.config; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parent)

@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from matplotlib.path import Path as Outline
 
 from golden import expect_error
-from regard.data.embedded.scene_drawing import HOLE, RIM, boxes, coverage, draw, signed_distance
-from regard.data.embedded.scene_grammar import (
+from regard.data.images import SPLITS
+from regard.data.synthetic.scene_captions import captions
+from regard.data.synthetic.scene_drawing import HOLE, RIM, boxes, coverage, draw, signed_distance
+from regard.data.synthetic.scene_grammar import (
     BACKWARD,
     FORWARD,
     NUMBERS,
@@ -40,8 +42,7 @@ from regard.data.embedded.scene_grammar import (
     recognise,
     true_of,
 )
-from regard.data.embedded.scene_telling import captions
-from regard.data.embedded.scenes import (
+from regard.data.synthetic.scenes import (
     CANVAS,
     COLOURS,
     GAP,
@@ -62,7 +63,6 @@ from regard.data.embedded.scenes import (
     relations_of,
     scene,
 )
-from regard.data.images import SPLITS
 from strategies import examples
 
 MANY = 2000
@@ -362,8 +362,8 @@ def test_scenes_pixels_and_captions_are_the_same_on_every_machine():
 
 SPEED = """
 import time
-from regard.data.embedded.scene_drawing import draw
-from regard.data.embedded.scenes import scene
+from regard.data.synthetic.scene_drawing import draw
+from regard.data.synthetic.scenes import scene
 for index in range(300):
     draw(scene(index, "validation"))
 start = time.process_time()

@@ -28,13 +28,13 @@ from regard.attention import (
     explain,
     window,
 )
-from regard.attention.arrangement import arrange
 from regard.attention.call import Call
 from regard.attention.channel import attend_channels
 from regard.attention.features import EluPlusOne
-from regard.attention.merged import merged
-from regard.attention.second_order import refuse_second
-from regard.model import GPT, GPTConfig
+from regard.attention.kernels.merged import merged
+from regard.attention.kernels.scattered import arrange
+from regard.attention.kernels.second_order import refuse_second
+from regard.models import GPT, GPTConfig
 
 EXACT = {"rtol": 1e-9, "atol": 1e-10}
 Read = Callable[..., Tensor]
@@ -491,7 +491,7 @@ def test_kernels_of_linear_attention_have_gradients_of_gradients(mask, kind):
 @pytest.mark.cuda
 @pytest.mark.parametrize("bias", [True, False])
 def test_the_kernel_of_layer_norm_has_gradients_of_gradients(bias):
-    from regard.model.norm import LayerNorm
+    from regard.models.norm import LayerNorm
 
     norm = LayerNorm(64, bias=bias, device="cuda")
     x = torch.randn(5, 64, 7, device="cuda").mT.requires_grad_()

@@ -24,31 +24,31 @@ from regard.cli import main
 from regard.config import change
 from regard.data import stored_texts
 from regard.data.labelled import Labelled
-from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
 from regard.errors import UserError
-from regard.look.curves import best_epoch, gap
-from regard.model.config import PretrainerConfig
-from regard.model.minilm import PACKAGE, minilm
-from regard.model.pretrainer import Pretrainer
-from regard.runs import RunFolder
+from regard.models.config import PretrainerConfig
+from regard.models.minilm import PACKAGE, minilm
+from regard.models.pretrainer import Pretrainer
+from regard.run_folder import RunFolder
+from regard.runs.recipe import choose_recipe
+from regard.tasks.classify_text import data as data_module
+from regard.tasks.classify_text import init_from as start_module
+from regard.tasks.classify_text import predict as answers_module
+from regard.tasks.classify_text import report as views_module
+from regard.tasks.classify_text.config import SentimentConfig
+from regard.tasks.classify_text.data import TextBatch, TextBatches, in_windows, part_of, read
+from regard.tasks.classify_text.loss import apart, measure, measured, scorer
+from regard.tasks.classify_text.metrics import Judgement, summary
+from regard.tasks.classify_text.predict import Asked
+from regard.tasks.classify_text.report import items_of, views
+from regard.tasks.classify_text.task import SENTIMENT
+from regard.tasks.classify_text.words import spelt
 from regard.tasks.inputs import StandardInput, readable
-from regard.tasks.pretrain.config import PretrainConfig
-from regard.tasks.pretrain.data import Facts as PretrainFacts
-from regard.tasks.recipe import choose_recipe
-from regard.tasks.sentiment import answers as answers_module
-from regard.tasks.sentiment import data as data_module
-from regard.tasks.sentiment import start as start_module
-from regard.tasks.sentiment import views as views_module
-from regard.tasks.sentiment.answers import Asked
-from regard.tasks.sentiment.config import SentimentConfig
-from regard.tasks.sentiment.data import TextBatch, TextBatches, in_windows, part_of, read
-from regard.tasks.sentiment.judging import Judgement, summary
-from regard.tasks.sentiment.learning import apart, measure, measured, scorer
-from regard.tasks.sentiment.task import SENTIMENT
-from regard.tasks.sentiment.views import items_of, views
-from regard.tasks.sentiment.words import spelt
+from regard.tasks.pretrain_bert.config import PretrainConfig
+from regard.tasks.pretrain_bert.data import Facts as PretrainFacts
 from regard.tasks.task import Trained
-from regard.train.optimiser import make_optimiser
+from regard.training.optim import make_optimiser
+from regard.visualization.figure_curves import best_epoch, gap
 from strategies import examples
 from task_cases import ANY, SAY
 from task_cases import labelled_texts as texts
@@ -87,7 +87,7 @@ def table(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(shared_run) -> rg.tasks.Run:
+def run(shared_run) -> rg.Run:
     """One that has learnt them."""
     return shared_run("sentiment")
 
@@ -104,11 +104,11 @@ def pairs(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pair_run(pairs, tmp_path_factory) -> rg.tasks.Run:
+def pair_run(pairs, tmp_path_factory) -> rg.Run:
     return trained(pairs, tmp_path_factory.mktemp("runs"), pair="with", epochs=2)
 
 
-def trained(table: Path | str, root: Path, **changes) -> rg.tasks.Run:
+def trained(table: Path | str, root: Path, **changes) -> rg.Run:
     plain = root / "plain.toml"  # whatever the recipes for these data are
     plain.write_text('[recipe]\ntask = "sentiment"\n', encoding="utf-8")
     options = LENT if "start" in changes else TINY
@@ -118,7 +118,7 @@ def trained(table: Path | str, root: Path, **changes) -> rg.tasks.Run:
 
 
 def configured(table: Path | str, **changes) -> SentimentConfig:
-    from regard.tasks.run import flattened
+    from regard.runs.run import flattened
 
     return change(SentimentConfig(), dict(flattened({**TINY, **changes, "data": str(table)})))
 

@@ -13,8 +13,8 @@ from golden import expect_error
 from regard.attention import attend
 from regard.config import build, to_values
 from regard.errors import FieldError
-from regard.evaluate.generate import Generated, Rules, beam_search, greedy, sample
-from regard.model import MODELS, Sentences, Seq2Seq, Seq2SeqConfig
+from regard.generation.sample import Generated, Rules, beam_search, greedy, sample
+from regard.models import MODELS, Sentences, Seq2Seq, Seq2SeqConfig
 from strategies import chunkings, examples
 from test_captioner import EXACT, LLAMA
 from test_generate import BEGIN, END, SHUT, STOPS, THEIRS, as_they_say

@@ -14,14 +14,14 @@ import regard as rg
 from golden import expect_error
 from official import idx_bytes, write_cifar_binary, write_idx, write_photos
 from regard.config import change
-from regard.data.catalogue import KNOWN, as_typed, read_images
 from regard.data.peek import Peek, peek
+from regard.data.registry import KNOWN, as_typed, read_images
 from regard.errors import DataIssue
+from regard.runs.recipe import MOST_EPOCHS, choose_recipe, recipes
+from regard.runs.session import Session
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.data import read
 from regard.tasks.classify.task import CLASSIFY
-from regard.tasks.recipe import MOST_EPOCHS, choose_recipe, recipes
-from regard.tasks.session import Session
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 

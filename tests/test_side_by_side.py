@@ -12,15 +12,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from golden import expect_error
 from regard.attention import attend
-from regard.model.config import GPTConfig, ViTConfig
-from regard.model.davit import DaViT
-from regard.model.davit_config import DaViTConfig
-from regard.model.flops import forward_flops
-from regard.model.gpt import GPT
-from regard.model.vit import ViT
-from regard.tasks.comparison_figure import Told, draw
-from regard.tasks.processes import in_processes, written
-from regard.tasks.side_by_side import in_turns, summarised, table
+from regard.count.flops import forward_flops
+from regard.models.config import GPTConfig, ViTConfig
+from regard.models.davit import DaViT
+from regard.models.davit_config import DaViTConfig
+from regard.models.gpt import GPT
+from regard.models.vit import ViT
+from regard.runs.processes import in_processes, written
+from regard.runs.sweep import in_turns, summarised, table
+from regard.runs.sweep_figure import Told, draw
 from test_figures import boxes_of_words
 
 TOLD = Told(

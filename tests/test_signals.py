@@ -9,10 +9,9 @@ import time
 
 import pytest
 
-from regard import doctor
-from regard.cli import main
-from regard.runs import RunFolder
-from regard.signals import Stopped, deferred, listening
+from regard.cli import doctor, main
+from regard.run_folder import RunFolder
+from regard.training.signals import Stopped, deferred, listening
 
 if os.name == "nt":
     pytest.skip("Windows sends no signals", allow_module_level=True)
@@ -93,7 +92,7 @@ def test_another_thread_installs_nothing():
 
 IN_A_TERMINAL = """
 import sys, time
-from regard.signals import Stopped, listening
+from regard.training.signals import Stopped, listening
 with listening():
     try:
         print("ready", flush=True)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.data.documents import FAR, Documents, in_documents, next_rows, runs, single_rows
 from regard.data.letters import fit_raw
 from regard.data.lines import lined
-from regard.data.spans import FAR, Documents, in_documents, next_rows, runs, single_rows
 from regard.data.words import fit_words
 from strategies import examples
 

@@ -12,11 +12,12 @@ import pytest
 from golden import expect_error
 from official import write_photos
 from regard.cli import main
-from regard.data import store, workers
-from regard.data.catalogue import read_images
+from regard.data import cache as store
+from regard.data import workers
+from regard.data.cache import at_size, store_folder
 from regard.data.decode import decode
 from regard.data.images import SPLITS, ArrayImages, FileImages
-from regard.data.store import at_size, store_folder
+from regard.data.registry import read_images
 from regard.errors import DataIssue
 
 
@@ -69,8 +70,8 @@ def test_a_script_without_a_guard_may_use_several_processes(photos, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import sys\n"
-        "from regard.data.catalogue import read_images\n"
-        "from regard.data.store import at_size\n"
+        "from regard.data.registry import read_images\n"
+        "from regard.data.cache import at_size\n"
         "print(len(at_size(read_images(sys.argv[1]), 8, workers=2).train))\n"
     )
     (tmp_path / "json.py").write_text("1 / 0")  # no worker takes this for Python's own

@@ -38,6 +38,7 @@ from starlette.testclient import TestClient
 
 import regard as rg
 from regard.errors import UserError
+from regard.runs.run import Run
 from regard.studio import answers, questions
 from regard.studio.answers import routes
 from regard.studio.kinds import kind_of
@@ -45,7 +46,6 @@ from regard.studio.loaded import AskerGone, Loaded, size_of
 from regard.studio.writing import Continuation, Wish
 from regard.tasks import TASKS
 from regard.tasks.caption import data as scenes
-from regard.tasks.run import Run
 
 SMALL = {"width": 16, "layers": 1, "heads": 2}
 EYES = {**SMALL, "image": 16, "patch": 4, "stem": "patch", "mask": None}
@@ -200,7 +200,9 @@ def test_kinds_follow_from_what_tasks_open():
 
 
 def test_facts_say_whether_a_run_reads_pairs(runs):
-    facts = {name: rg.runs.RunFolder.open(path).read_facts("data") for name, path in runs.items()}
+    facts = {
+        name: rg.run_folder.RunFolder.open(path).read_facts("data") for name, path in runs.items()
+    }
     assert kind_of("sentiment", facts["sentiment"])[0] == "text"
     assert kind_of("sentiment", facts["of pairs"])[0] == "pair"
     assert kind_of("classify", facts["classify"])[0] == "image"

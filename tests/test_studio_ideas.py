@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 from regard.attention import Mask
 from regard.lab.claims import CLAIMS, load_claim
-from regard.studio import ideas
+from regard.studio import formula as ideas
 from regard.studio.app import make_app
 
 PORT = 8347

@@ -10,8 +10,8 @@ pytest.importorskip("starlette")
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from regard.look.head_maps import head_maps
-from regard.look.head_summaries import HeadSummaries, Yardstick
+from regard.inspection.head_maps import head_maps
+from regard.inspection.summaries import HeadSummaries, Yardstick
 from regard.studio.kept import Kept
 
 

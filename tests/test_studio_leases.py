@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from regard.runs import RunFolder
+from regard.run_folder import RunFolder
 from regard.studio import alive, leases
 from regard.studio.alive import Process, is_running, started_at, this_process
 from regard.studio.app import make_app
 from regard.studio.leased import AGAIN, GONE, LOOK, look_after
 from regard.studio.leases import STARTING, Lease, Record, leases_in
-from regard.studio.trainings import Trainings
+from regard.studio.training import Trainings
 
 HOME = "http://127.0.0.1:8347"
 WISH = {
@@ -273,7 +273,7 @@ def test_a_training_without_its_studio_saves_and_says_why(
 STUDIO = """
 import fcntl, signal, sys, termios
 from pathlib import Path
-from regard.studio import leases, trainings
+from regard.studio import leases, training as trainings
 from regard.studio.command import studio
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever this test was started with

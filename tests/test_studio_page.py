@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 import regard as rg
-from regard.runs import RunFolder
+from regard.run_folder import RunFolder
 from regard.studio.alive import Process, this_process
 from regard.studio.app import make_app
 from regard.studio.leases import Lease, Record

@@ -12,11 +12,11 @@ from starlette.testclient import TestClient
 
 from golden import expect_error
 from regard.errors import ConfigError, UserError
-from regard.studio import trainings
+from regard.studio import training as trainings
 from regard.studio.app import make_app
 from regard.studio.command import studio
 from regard.studio.places import FIELDS, Places, names_of
-from regard.studio.trainings import Trainings
+from regard.studio.training import Trainings
 from regard.tasks import TASKS, find
 
 HOME = "http://127.0.0.1:8347"

@@ -24,12 +24,12 @@ from starlette.testclient import TestClient
 
 from golden import expect_error
 from regard.cli import typed_in_place
-from regard.commands import train_for
+from regard.cli.commands import train_for
 from regard.config import build, to_values
 from regard.errors import UserError
-from regard.look.document import write_document
-from regard.runs import RunFolder
-from regard.studio import trainings as trainings_module
+from regard.run_folder import RunFolder
+from regard.runs.recipe import recipes
+from regard.studio import training as trainings_module
 from regard.studio.app import make_app, page_table, version_of
 from regard.studio.command import (
     WAITING,
@@ -42,12 +42,12 @@ from regard.studio.command import (
 from regard.studio.events import Seen
 from regard.studio.forms import fields_of, forms, helps, is_here, is_own
 from regard.studio.leases import Lease
-from regard.studio.listing import Runs, count_of, is_locked
+from regard.studio.runs import Runs, count_of, is_locked
 from regard.studio.safety import LARGEST, is_loopback
-from regard.studio.trainings import MOST, Trainings, changed, flags_of, recipe_of
+from regard.studio.training import MOST, Trainings, changed, flags_of, recipe_of
 from regard.tasks import TASKS, find
-from regard.tasks.recipe import recipes
-from regard.train.config import TrainConfig
+from regard.training.config import TrainConfig
+from regard.visualization.document import write_document
 
 HOME = "http://127.0.0.1:8347"
 SMALL = {
@@ -387,7 +387,7 @@ def test_states_of_runs(root: Path, client: TestClient) -> None:
     write_run(root / "waiting", epochs=50, lines=3, patience=2)
     writing = write_run(root / "training", epochs=5)
     code = (
-        "import sys, pathlib; from regard.runs import RunFolder\n"
+        "import sys, pathlib; from regard.run_folder import RunFolder\n"
         "with RunFolder(pathlib.Path(sys.argv[1])).locked(): print('held', flush=True); input()"
     )
     with subprocess.Popen(

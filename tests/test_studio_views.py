@@ -24,12 +24,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import regard as rg
-from regard.data.embedded.digits import load_digits
-from regard.look.document import packed, plain, png_uri
-from regard.look.text_maps import reading_item, text_maps
+from regard.data.synthetic.digits import load_digits
+from regard.inspection.text_maps import reading_item, text_maps
 from regard.studio import answers
 from regard.studio.app import make_app, page_shell, page_table
 from regard.studio.kept import Kept
+from regard.visualization.document import packed, plain, png_uri
 from studio_clients import visit
 
 pytestmark = pytest.mark.chromium

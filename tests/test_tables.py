@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from golden import expect_error
 from official import write_idx
 from regard.data import packed, stored_texts, tables
-from regard.data.catalogue import read_images
 from regard.data.check import check
 from regard.data.cifar import read_cifar
 from regard.data.label_files import read_labels, read_texts
 from regard.data.labelled import Labelled, read_labelled
 from regard.data.listing import in_order, list_images
+from regard.data.registry import read_images
 from regard.data.stored_texts import NumberWriter, StoredTexts, TextWriter, marks_of, sample
 from regard.data.tables import Row, rows_of
 from regard.data.text_check import TextReport, check_labels
@@ -414,8 +414,8 @@ def test_texts_are_known_again_by_their_hashes():
 MEASURED = """
 import resource, sys
 from regard.data.check import check
-from regard.tasks.sentiment.config import SentimentConfig
-from regard.tasks.sentiment.data import read
+from regard.tasks.classify_text.config import SentimentConfig
+from regard.tasks.classify_text.data import read
 if sys.argv[1] == "check":
     assert not check(sys.argv[2]).problems
 else:

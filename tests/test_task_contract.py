@@ -17,11 +17,11 @@ import regard as rg
 from regard.cli import main
 from regard.config import change
 from regard.errors import UserError
-from regard.runs import RunFolder
+from regard.run_folder import RunFolder
+from regard.runs.recipe import choose_recipe
+from regard.runs.session import Session
 from regard.tasks import TASKS, find
 from regard.tasks.inputs import Rows
-from regard.tasks.recipe import choose_recipe
-from regard.tasks.session import Session
 from task_cases import CASES, TaskCase
 
 CPU = torch.device("cpu")
@@ -42,7 +42,7 @@ def run(case, shared_run):
     return shared_run(case.task)
 
 
-def typed(run: rg.tasks.Run, verb: str, *words: str) -> int:
+def typed(run: rg.Run, verb: str, *words: str) -> int:
     return main([verb, str(run.folder.path), *words, "--device", "cpu"])
 
 
@@ -273,9 +273,9 @@ def test_what_is_no_input_is_refused_with_its_place_and_reason(
 @pytest.fixture(scope="module")
 def shared(shared_run):
     """The run of a task, loaded once."""
-    found: dict[str, rg.tasks.Run] = {}
+    found: dict[str, rg.Run] = {}
 
-    def run_of(task: str) -> rg.tasks.Run:
+    def run_of(task: str) -> rg.Run:
         if task not in found:
             found[task] = shared_run(task)
         return found[task]

@@ -9,9 +9,9 @@ import regard as rg
 from golden import expect_error
 from regard.config import build, to_values
 from regard.errors import ConfigError, UserError
+from regard.runs.recipe import choose_recipe, read_recipe, recipes
+from regard.runs.run import flattened
 from regard.tasks import TASKS, find
-from regard.tasks.recipe import choose_recipe, read_recipe, recipes
-from regard.tasks.run import flattened
 
 PACKAGE = Path(rg.__file__).parent
 RECIPES = [(task, name) for task in TASKS for name in recipes(task)]
@@ -126,8 +126,8 @@ def test_train_is_a_verb_whatever_was_imported_before(in_a_new_process):
     script = """
 import regard as rg
 assert callable(rg.train) and "torch" not in __import__("sys").modules
-from regard.train.config import TrainConfig
-import regard.train.loop
+from regard.training.config import TrainConfig
+import regard.training.fit
 assert callable(rg.train) and rg.train.loop.train is not rg.train
 try:
     rg.train("xyz")
@@ -137,7 +137,7 @@ print(rg.load.__module__, rg.Run.__name__, "load" in dir(rg))
 """
     said = in_a_new_process(script).splitlines()
     assert said[0] == "no task 'xyz'; there are " + ", ".join(TASKS)
-    assert said[1] == "regard.tasks.run Run True"
+    assert said[1] == "regard.runs.run Run True"
 
 
 def test_changes_are_named_by_dots_or_by_nesting():

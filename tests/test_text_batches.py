@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from golden import expect_error
-from regard.data.lines import lined
-from regard.data.text_batches import (
+from regard.data.batching import (
     Buckets,
     Mixed,
     RowPicker,
@@ -19,7 +18,8 @@ from regard.data.text_batches import (
     trimmed,
     windows,
 )
-from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
+from regard.data.lines import lined
+from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
 from strategies import examples
 
 CPU = torch.device("cpu")

@@ -14,9 +14,9 @@ from golden import expect_error
 from regard.attention import attend
 from regard.config import build, to_values
 from regard.errors import FieldError
-from regard.model.config import TextClassifierConfig
-from regard.model.text_classifier import TextClassifier
-from regard.model.votes import GAIN, Votes
+from regard.models.config import TextClassifierConfig
+from regard.models.ngram_head import GAIN, Votes
+from regard.models.text_classifier import TextClassifier
 from strategies import examples
 from test_bert import padded, tied
 from test_torch_oracles import Twins, scrambled

@@ -11,18 +11,18 @@ import torch
 from golden import expect_error
 from regard.attention import attend
 from regard.attention.channel import attend_channels
-from regard.look.places import has_places
-from regard.look.text_maps import (
+from regard.inspection.places import has_places
+from regard.inspection.text_maps import (
     alignment_maps,
     bert_maps,
     reading_item,
     text_layers,
     text_maps,
 )
-from regard.model.bert import Bert
-from regard.model.config import BertConfig, GPTConfig, Seq2SeqConfig
-from regard.model.gpt import GPT
-from regard.model.seq2seq import Sentences, Seq2Seq
+from regard.models.bert import Bert
+from regard.models.config import BertConfig, GPTConfig, Seq2SeqConfig
+from regard.models.gpt import GPT
+from regard.models.seq2seq import Sentences, Seq2Seq
 
 SMALL = {"words": 11, "width": 8, "heads": 2, "layers": 3, "length": 9}
 close = partial(torch.testing.assert_close, rtol=0, atol=1e-12)

@@ -13,11 +13,11 @@ import regard as rg
 from golden import expect_error
 from regard.cli import SHORT_WAITS, let_threads_sleep
 from regard.errors import FieldTypeError, UserError
-from regard.train import threads as choosing
-from regard.train.config import TrainConfig
-from regard.train.estimate import correction
-from regard.train.loop import Progress
-from regard.train.threads import (
+from regard.training import threads as choosing
+from regard.training.config import TrainConfig
+from regard.training.estimate import correction
+from regard.training.fit import Progress
+from regard.training.threads import (
     compare_threads,
     fewest_of_the_fast,
     keeping_threads,
@@ -89,7 +89,7 @@ def test_a_run_keeps_the_number_it_took_and_a_resumed_one_takes_it_again(
 ):
     out = tmp_path / "run"
     found = {n: 1.0 if n == several else 9.0 for n in (1, 2)}
-    monkeypatch.setattr("regard.train.estimate.compare_threads", lambda numbers, step: found)
+    monkeypatch.setattr("regard.training.estimate.compare_threads", lambda numbers, step: found)
     rg.train("classify", epochs=1, out=out, device="cpu", quiet=True, report=False, **TINY)
     assert pretended == [3, several, 3]  # the caller's own in the end
     kept = tomllib.loads((out / "config.toml").read_text())["run"]["train"]["threads"]
@@ -98,7 +98,7 @@ def test_a_run_keeps_the_number_it_took_and_a_resumed_one_takes_it_again(
 
     tried = []
     monkeypatch.setattr(
-        "regard.train.estimate.compare_threads",
+        "regard.training.estimate.compare_threads",
         lambda numbers, step: tried.append(numbers) or dict.fromkeys(numbers, 1.0),
     )
     rg.train("classify", out=out, resume=True, epochs=2, device="cpu", quiet=True, report=False)

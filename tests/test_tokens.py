@@ -16,8 +16,8 @@ from regard.data import tokens as module
 from regard.data.corpus import read_corpus
 from regard.data.letters import CharacterVocabulary
 from regard.data.text import Span, Text
+from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
 from regard.data.tokens import tokenised, tokens_folder, tokens_in_memory, tokens_of
-from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
 from regard.errors import DataIssue
 
 LINES = "".join(f"Line {n}: a dog's life, 犬 🐕!\n" for n in range(300))

@@ -10,16 +10,16 @@ from torch import nn
 
 import regard as rg
 from regard.data.augment import ImageBatch
-from regard.data.augment_config import AugmentConfig
-from regard.model import ViT, ViTConfig
-from regard.runs import RunFolder
+from regard.data.config import AugmentConfig
+from regard.models import ViT, ViTConfig
+from regard.run_folder import RunFolder
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.data import Facts
-from regard.tasks.classify.learning import objective
-from regard.train.capture import CapturedStep
-from regard.train.config import OptimiserConfig, TrainConfig
-from regard.train.estimate import estimate
-from regard.train.loop import Diverged, Progress, Trainer, train
+from regard.tasks.classify.loss import objective
+from regard.training.config import OptimiserConfig, TrainConfig
+from regard.training.cuda_graph import CapturedStep
+from regard.training.estimate import estimate
+from regard.training.fit import Diverged, Progress, Trainer, train
 
 pytestmark = pytest.mark.cuda
 

@@ -11,13 +11,13 @@ from torch import nn
 from golden import expect_error
 from regard.attention import learned, relative_bias
 from regard.errors import FieldError
-from regard.model import Bert, BertConfig, TokenEmbed, ViT, ViTConfig
-from regard.tasks.compare import Row, table_of
-from regard.train.config import OptimiserConfig, ScheduleConfig
-from regard.train.display import written
-from regard.train.optimiser import Average, come_trained, make_optimiser, parameter_groups
-from regard.train.pack import pack, unpack
-from regard.train.schedule import rate
+from regard.models import Bert, BertConfig, TokenEmbed, ViT, ViTConfig
+from regard.runs.compare import Row, table_of
+from regard.training.checkpoint import pack, unpack
+from regard.training.config import OptimiserConfig, ScheduleConfig
+from regard.training.lr_schedule import rate
+from regard.training.optim import Average, come_trained, make_optimiser, parameter_groups
+from regard.training.progress_line import written
 
 
 def test_a_cosine_rises_from_its_first_step_and_ends_at_its_floor():
@@ -63,7 +63,7 @@ def test_contradicting_schedules_and_optimisers_are_named():
 def test_words_and_kinds_that_do_not_fit_are_named(in_a_plain_process):
     in_a_plain_process(
         """
-from regard.train.config import OptimiserConfig, ScheduleConfig, TrainConfig
+from regard.training.config import OptimiserConfig, ScheduleConfig, TrainConfig
 for make, words in [
     (lambda: OptimiserConfig(kind="adam"), "kind='adam' is not one of 'adamw', 'muon'; did you"),
     (lambda: ScheduleConfig(warmup="long"), "warmup='long' is not of the kind float"),

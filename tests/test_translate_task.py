@@ -18,17 +18,18 @@ from regard.cli import main
 from regard.config import change
 from regard.data.pair_batches import in_tokens
 from regard.data.pairs import Pairs, PairSet, read_pairs
-from regard.data.vocabulary import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
 from regard.errors import UserError
-from regard.look.text_maps import alignment_maps
-from regard.model.seq2seq import Sentences
+from regard.inspection.text_maps import alignment_maps
+from regard.models.seq2seq import Sentences
+from regard.runs.recipe import choose_recipe, recipes
 from regard.tasks.inputs import StandardInput, readable
-from regard.tasks.recipe import choose_recipe, recipes
 from regard.tasks.task import Trained
 from regard.tasks.translate.config import TranslateConfig, WritingConfig
 from regard.tasks.translate.data import PairBatches, part_of, read
 from regard.tasks.translate.exchanged import typical_tokens, warning
-from regard.tasks.translate.judging import (
+from regard.tasks.translate.loss import measure, measured, sample
+from regard.tasks.translate.metrics import (
     EXACT,
     Judgement,
     deciding,
@@ -38,10 +39,9 @@ from regard.tasks.translate.judging import (
     translate,
     write,
 )
-from regard.tasks.translate.learning import measure, measured, sample
+from regard.tasks.translate.report import gallery, mapped, pieces, views
 from regard.tasks.translate.task import TRANSLATE
-from regard.tasks.translate.views import gallery, mapped, pieces, views
-from regard.train.pair_loss import pair_loss
+from regard.training.pair_loss import pair_loss
 from task_cases import pairs_of_sentences, sentence
 
 CPU = torch.device("cpu")
@@ -57,19 +57,19 @@ def table(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(shared_run) -> rg.tasks.Run:
+def run(shared_run) -> rg.Run:
     """One that has learnt them."""
     return shared_run("translate")
 
 
-def trained(table: Path | str, root: Path, **changes) -> rg.tasks.Run:
+def trained(table: Path | str, root: Path, **changes) -> rg.Run:
     options = {"epochs": 1, "quiet": True, "report": False, "device": "cpu", **TINY, **changes}
     options = {"root": root, "train.average": 0.0, "train.optimiser.rate": 3e-3, **options}
     return rg.train("translate", data=table, **options)
 
 
 def configured(table: Path | str, **changes) -> TranslateConfig:
-    from regard.tasks.run import flattened
+    from regard.runs.run import flattened
 
     return change(TranslateConfig(), dict(flattened({**TINY, **changes, "data": str(table)})))
 

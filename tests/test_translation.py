@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from golden import expect_error
 from regard.errors import UserError
-from regard.evaluate import translation
-from regard.evaluate.bleu import BleuCounts
-from regard.evaluate.chrf import chrf, chrf_counts, chrf_each
-from regard.evaluate.translation import (
+from regard.evaluation import translation
+from regard.evaluation.caption_bleu import BleuCounts
+from regard.evaluation.chrf import chrf, chrf_counts, chrf_each
+from regard.evaluation.translation import (
     METRICS,
     Scores,
     assess,

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from golden import expect_error
 from regard.config import build, change, to_toml
 from regard.errors import ConfigError, FieldError
-from regard.model import PatchEmbed, ViT, ViTConfig
-from regard.model.parts import ConvStem, initialise, make_head
+from regard.models import PatchEmbed, ViT, ViTConfig
+from regard.models.layers import ConvStem, initialise, make_head
 
 SMALL = {"width": 16, "layers": 2, "heads": 2, "image": 16}
 

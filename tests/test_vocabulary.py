@@ -22,7 +22,7 @@ from regard.data.blocks import in_blocks
 from regard.data.byte_pairs import BytePairVocabulary, join_neighbours, signs_of_bytes
 from regard.data.entries import number_kind
 from regard.data.letters import CharacterVocabulary, RawVocabulary
-from regard.data.vocabulary import Vocabulary, VocabularyConfig, fit_vocabulary, from_text
+from regard.data.tokenizer import Vocabulary, VocabularyConfig, fit_vocabulary, from_text
 from regard.data.word_pieces import WordPieceVocabulary, longest_pieces, read_wordpieces
 from regard.data.words import WordVocabulary, normalised, words_of
 from regard.errors import DataIssue, FieldError
@@ -584,7 +584,7 @@ def test_texts_are_read_once_and_one_at_a_time(config):
 def test_fitting_gives_the_same_on_every_machine(config):
     code = (
         "import sys; sys.stdin.reconfigure(encoding='utf-8');"
-        "from regard.data.vocabulary import VocabularyConfig, fit_vocabulary;"
+        "from regard.data.tokenizer import VocabularyConfig, fit_vocabulary;"
         f"print(fit_vocabulary(sys.stdin, {config!r}).to_text())"
     )
     lines = [text + "\n" for text in TEXTS]
@@ -678,7 +678,7 @@ def test_extra_entries_must_leave_room():
 
 def test_the_configuration_needs_no_large_library():
     code = (
-        "import sys, regard.data.vocabulary as _;"
+        "import sys, regard.data.tokenizer as _;"
         "print({'torch', 'tokenizers', 'numpy'} & {*sys.modules})"
     )
     assert subprocess.check_output((sys.executable, "-c", code)).strip() == b"set()"

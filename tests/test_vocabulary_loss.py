@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from golden import expect_error
-from regard.train.vocabulary_loss import vocabulary_loss
+from regard.training.losses import vocabulary_loss
 
 SIZES = [(7, 11, 5, 3), (8, 11, 5, 4), (1, 2, 1, 1), (5, 3, 4, 100), (0, 4, 3, 2), (13, 1, 2, 5)]
 

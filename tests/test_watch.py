@@ -7,7 +7,7 @@ import torch
 
 from golden import expect_error
 from regard.attention import KVCache, MultiHead, attend, causal, rotary, trace_shapes, watch, window
-from regard.model import Block, FeedForward, ViT, ViTConfig
+from regard.models import Block, FeedForward, ViT, ViTConfig
 
 
 def vit(**fields: object) -> ViT:

@@ -9,20 +9,11 @@ from torch import Tensor
 from torch.autograd import grad
 
 from golden import expect_error
-from regard.attention import (
-    Mask,
-    attend,
-    attend_fused,
-    blocks,
-    causal,
-    explain,
-    kernels,
-    sinks,
-    sparse,
-    window,
-    windowed,
-)
+from regard.attention import Mask, attend, attend_fused, blocks, causal, explain, sinks, window
 from regard.attention.call import Call
+from regard.attention.kernels import choose as kernels
+from regard.attention.kernels import tiles as sparse
+from regard.attention.kernels import window as windowed
 from regard.attention.masks import summary, windows
 from regard.attention.patterns import bigbird, longformer, sparse_transformer
 from strategies import examples, masks

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from golden import expect_error
-from regard.evaluate.bootstrap import Interval
-from regard.look import word_maps as words_module
-from regard.look.word_faithfulness import word_faithfulness
-from regard.look.word_maps import left_out
+from regard.evaluation.bootstrap import Interval
+from regard.inspection import attribution as words_module
+from regard.inspection.attribution import left_out
+from regard.inspection.word_faithfulness import word_faithfulness
 
 START, END = 0, 1
 

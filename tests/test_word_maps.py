@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from golden import expect_error
-from regard.look import word_maps as module
-from regard.look.word_maps import (
+from regard.inspection import attribution as module
+from regard.inspection.attribution import (
     METHODS,
     WordMaps,
     attention_read,
@@ -22,8 +22,8 @@ from regard.look.word_maps import (
     word_maps,
     words_item,
 )
-from regard.model.config import TextClassifierConfig
-from regard.model.text_classifier import TextClassifier
+from regard.models.config import TextClassifierConfig
+from regard.models.text_classifier import TextClassifier
 
 SMALL = {"words": 13, "width": 12, "heads": 3, "layers": 2, "length": 12, "classes": 3}
 TEXT = [1, 5, 7, 3, 9, 4, 2]  # start, four words of five pieces, end

@@ -10,10 +10,10 @@ from matplotlib.colors import to_hex
 from PIL import Image
 
 from golden import expect_error
-from regard.look.document import write_document
-from regard.look.figures import drawing
-from regard.look.word_figure import LINE_AGAINST, LINE_FOR, SCALE, number, word_figure
-from regard.look.word_maps import METHODS, WordMaps, words_item
+from regard.inspection.attribution import METHODS, WordMaps, words_item
+from regard.visualization.document import write_document
+from regard.visualization.figure_words import LINE_AGAINST, LINE_FOR, SCALE, number, word_figure
+from regard.visualization.figures import drawing
 from test_figures import assert_legible
 
 HOSTILE = "</script><img src=x onerror='window.harmed=1'><b>\u2028&\"'"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from regard.train.config import OptimiserConfig, TrainConfig
+from regard.training.config import OptimiserConfig, TrainConfig
 
 CONFIG = TrainConfig(epochs=3, average=0.9, save_seconds=0.0, optimiser=OptimiserConfig(rate=1e-2))
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from regard.tasks.run import Run
+    from regard.runs.run import Run
 
 SOURCE = Path(__file__).parent.parent / "src"
 DECIDING = (Path(__file__), Path(__file__).with_name("task_cases.py"))
@@ -68,7 +68,7 @@ def trained_in(folder: Path, task: str) -> Path:
 
 
 def train(place: Path, task: str) -> None:
-    from regard.tasks.run import train as train_run
+    from regard.runs.run import train as train_run
     from task_cases import CASES
 
     case = CASES[task]

@@ -19,8 +19,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 import regard as rg
-from regard import demo
-from regard.look.figures import (
+from regard.cli import demo
+from regard.tasks.classify import demo as classify_demo
+from regard.visualization.figures import (
     INK,
     MONO,
     MUTED,
@@ -32,7 +33,6 @@ from regard.look.figures import (
     broken,
     mask_gallery,
 )
-from regard.tasks.classify import demo as classify_demo
 
 HERE = Path(__file__).parent
 EPOCHS: int | None = None  # of training, for the picture that needs some; those of the recipe

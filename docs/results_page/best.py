@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from regard.tasks.pretrain.views import ASKED
+from regard.tasks.pretrain_bert.report import ASKED
 from results_page.cells import percent, spread, table, took
 from results_page.commands import data_name, gives, label, split_name, training
 from results_page.courses import with_courses

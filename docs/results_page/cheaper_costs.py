@@ -1,6 +1,7 @@
 """Time and memory of attention at less than n², and from where on it pays."""
 
-from regard.bench.growth import beaten
+from benchmarks.growth import beaten
+
 from results_page.cells import code, folded, rate, table
 from results_page.origins import origin
 from results_page.records import DEVICES, Facts, read, recorded

@@ -18,9 +18,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from regard.look.figures import INK, MUTED, STYLE, WIDTH, Page
+from regard.runs.recipe import recipes
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.recipe import recipes
+from regard.visualization.figures import INK, MUTED, STYLE, WIDTH, Page
 from results_page.records import RESULTS, Facts, runs_of
 
 GOALS = (0.90, 0.94, 0.95)

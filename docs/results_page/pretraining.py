@@ -1,7 +1,7 @@
 """Pretraining by questions that need no labels, and what each kind of question adds."""
 
-from regard.tasks.pretrain.views import ASKED
-from regard.tasks.recipe import recipes
+from regard.runs.recipe import recipes
+from regard.tasks.pretrain_bert.report import ASKED
 from results_page.cells import epochs, folded, middle, percent, spread, table, took
 from results_page.commands import gives
 from results_page.origins import origin, origins

@@ -13,7 +13,6 @@ from regard.attention.features import (
     Relu,
     Taylor,
 )
-from regard.attention.heads import MultiHead
 from regard.attention.linear import Linear
 from regard.attention.linear_state import LinearState
 from regard.attention.masks import (
@@ -32,6 +31,7 @@ from regard.attention.masks import (
     window,
     windows,
 )
+from regard.attention.multi_head import MultiHead
 from regard.attention.named import ATTENTIONS, FEATURES, make_attention
 from regard.attention.patterns import (
     PATTERNS,
@@ -40,7 +40,7 @@ from regard.attention.patterns import (
     sparse_transformer,
     sparse_transformer_fixed,
 )
-from regard.attention.positions import (
+from regard.attention.pos_embed import (
     Place,
     alibi,
     learned,
@@ -51,10 +51,10 @@ from regard.attention.positions import (
     sinusoidal,
     sinusoidal_2d,
 )
-from regard.attention.reach import layers_to_reach, reached
+from regard.attention.positions import Positions
+from regard.attention.receptive_field import layers_to_reach, reached
 from regard.attention.trace import trace_shapes
 from regard.attention.watch import Seen, Watching, watch
-from regard.attention.where import Positions
 
 __all__ = [
     "ATTENTIONS",

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from regard.attention.where import Positions, check_span, locate
+from regard.attention.positions import Positions, check_span, locate
 
 FAR = 1 << 40  # further than any token: the end of a span that has none
 

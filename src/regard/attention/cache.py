@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.attention.algebra import Mask
-from regard.attention.where import Positions, contiguous, locate
+from regard.attention.positions import Positions, contiguous, locate
 
 
 class Kept(NamedTuple):

@@ -17,8 +17,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.attention.algebra import Mask
-from regard.attention.second_order import untransformed
-from regard.attention.where import Positions, check_positions, locate, somewhere
+from regard.attention.kernels.second_order import untransformed
+from regard.attention.positions import Positions, check_positions, locate, somewhere
 
 KEPT_UPTO = 1 << 20  # entries of a mask that is remembered: a megabyte each, 128 at the most
 Predicate = Callable[[Any, Any], Tensor]  # of (q_pos, k_pos): a mask, or a bias, by position

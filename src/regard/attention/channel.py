@@ -18,8 +18,8 @@ from torch import Tensor
 from regard.attention.algebra import Mask
 from regard.attention.call import Call, Predicate
 from regard.attention.core import Attended, plain
-from regard.attention.precision import narrowing_off
-from regard.attention.where import Positions, somewhere
+from regard.attention.kernels.dtype import narrowing_off
+from regard.attention.positions import Positions, somewhere
 
 
 @dataclass(frozen=True)

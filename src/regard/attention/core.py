@@ -10,10 +10,10 @@ from torch import Tensor
 
 from regard.attention.algebra import Mask
 from regard.attention.call import Call, Predicate
-from regard.attention.kernels import choose
-from regard.attention.precision import narrowing_off
-from regard.attention.second_order import transforming
-from regard.attention.where import Positions
+from regard.attention.kernels.choose import choose
+from regard.attention.kernels.dtype import narrowing_off
+from regard.attention.kernels.second_order import transforming
+from regard.attention.positions import Positions
 
 
 class Attended(NamedTuple):

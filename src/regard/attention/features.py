@@ -24,8 +24,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.precision import widen
-from regard.attention.second_order import batched, transforming, unwrapped
+from regard.attention.kernels.dtype import widen
+from regard.attention.kernels.second_order import batched, transforming, unwrapped
 
 
 class Mapped(NamedTuple):
@@ -79,7 +79,7 @@ class Elu(FeatureMap):
             x = widen(x) * root
             features = x.relu() + x.clamp(max=0).exp()
         elif one_pass_pays(x):
-            from regard.attention.features_kernel import EluPlusOneKernel
+            from regard.attention.kernels.features_triton import EluPlusOneKernel
 
             features = EluPlusOneKernel.apply(x, root)  # type: ignore[no-untyped-call]
         else:

@@ -31,14 +31,20 @@ from torch import Tensor, nn
 
 from regard.attention.algebra import Causal, Mask
 from regard.attention.call import Call, Predicate
-from regard.attention.causal_sums import IN_CHUNKS, Way, causal_read, causal_sums, way_to_sum
 from regard.attention.core import Attended, read_in_rows
 from regard.attention.features import Elu, FeatureMap, Own, check_features
-from regard.attention.kernels import Plan
+from regard.attention.kernels.causal_sums import (
+    IN_CHUNKS,
+    Way,
+    causal_read,
+    causal_sums,
+    way_to_sum,
+)
+from regard.attention.kernels.choose import Plan
+from regard.attention.kernels.dtype import narrowing_off, widen
+from regard.attention.kernels.sums import Pair, Sums, divide, read_sums
 from regard.attention.linear_state import LinearState, Order
-from regard.attention.precision import narrowing_off, widen
-from regard.attention.sums import Pair, Sums, divide, read_sums
-from regard.attention.where import Positions, there
+from regard.attention.positions import Positions, there
 
 
 class Linear(nn.Module):

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from regard.attention.algebra import Causal, Mask
 from regard.attention.call import Predicate
-from regard.attention.causal_sums import causal_sums
 from regard.attention.features import FeatureMap
-from regard.attention.precision import narrowing_off
-from regard.attention.second_order import unwrapped
-from regard.attention.sums import Pair, Sums, divide, read_sums
-from regard.attention.where import Positions, there
+from regard.attention.kernels.causal_sums import causal_sums
+from regard.attention.kernels.dtype import narrowing_off
+from regard.attention.kernels.second_order import unwrapped
+from regard.attention.kernels.sums import Pair, Sums, divide, read_sums
+from regard.attention.positions import Positions, there
 
 
 class LinearState:

@@ -21,8 +21,8 @@ from regard.attention.features import (
     Relu,
     Taylor,
 )
-from regard.attention.heads import Attention
 from regard.attention.linear import Linear
+from regard.attention.multi_head import Attention
 from regard.errors import nearest
 
 

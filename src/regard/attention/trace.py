@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.attention.heads import MultiHead
+from regard.attention.multi_head import MultiHead
 from regard.attention.watch import watch
 
 

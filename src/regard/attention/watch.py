@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from regard.attention.call import Call
 from regard.attention.channel import ChannelCall
 from regard.attention.core import Attended, plain, read_in_rows
-from regard.attention.heads import MultiHead
-from regard.attention.where import Positions
+from regard.attention.multi_head import MultiHead
+from regard.attention.positions import Positions
 
 LARGEST_MAP = 1 << 28  # entries of a map that may be asked for at once: a gigabyte in float32
 

@@ -3,12 +3,12 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from regard.count.cost import Cost, Sizes
+from regard.count.formulas import Cost, Sizes
 
 if TYPE_CHECKING:
     from regard.count.closed import cache_numbers, costs
     from regard.count.measured import Measured, measure
-    from regard.count.training import Estimate, Peak, estimate
+    from regard.training.step_cost import Estimate, Peak, estimate
 
 _HOMES = {
     "closed": ("costs", "cache_numbers"),

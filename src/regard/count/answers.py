@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from regard.count.closed import cache_numbers, costs
-from regard.count.cost import NUMBER, Cost, Sizes, total
+from regard.count.formulas import NUMBER, Cost, Sizes, total
 from regard.count.parts import AttentionPart, DensePart
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from regard.count.cost import Cost, Sizes
+from regard.count.formulas import Cost, Sizes
 from regard.count.layers import (
     GATED,
     attention,
@@ -46,7 +46,7 @@ from regard.count.parts import (
     HeadPart,
     PatchesPart,
 )
-from regard.model.config import (
+from regard.models.config import (
     BertConfig,
     CaptionerConfig,
     DecoderConfig,
@@ -55,7 +55,7 @@ from regard.model.config import (
     TextClassifierConfig,
     ViTConfig,
 )
-from regard.model.davit_config import DaViTConfig
+from regard.models.davit_config import DaViTConfig
 
 
 def costs(config: Any, sizes: Sizes) -> list[Cost]:

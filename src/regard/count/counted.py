@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from regard.config import to_values
-from regard.count.cost import NUMBER, Cost, Sizes, held_bytes, total, training_peak
+from regard.count.formulas import NUMBER, Cost, Sizes, held_bytes, total, training_peak
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def measured_if_small(
 ) -> Measured:
     """What the real one has; of one that is too large nothing, but its contradictions are told."""
     from regard.count.measured import Measured, measure, parameters
-    from regard.count.training import thinned
+    from regard.training.step_cost import thinned
 
     if not too_large(listed):
         return measure(config, sizes, device, run=run)

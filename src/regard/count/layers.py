@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from regard.count.cost import Cost, Sizes
+from regard.count.formulas import Cost, Sizes
 from regard.count.operations import (
     activation,
     add,
@@ -24,7 +24,7 @@ from regard.count.operations import (
     pairs_read,
 )
 from regard.count.parts import PatchesPart
-from regard.model.config import StackConfig, ViTConfig
+from regard.models.config import StackConfig, ViTConfig
 
 GATED = ("swiglu",)
 

@@ -19,9 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.bench.live_bytes import LiveBytes
-from regard.count.built import behind_a_cache, built, inputs, loss_of
-from regard.count.cost import Sizes
+from regard.count.formulas import Sizes
+from regard.count.live_bytes import LiveBytes
+from regard.count.model import behind_a_cache, built, inputs, loss_of
 
 LARGE = 1 << 28  # weights above which they are not made, only counted
 

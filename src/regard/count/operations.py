@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from regard.count.cost import Cost
+from regard.count.formulas import Cost
 
 
 def linear(
@@ -142,7 +142,7 @@ def attend_linear(
     if mask is None:
         count = batch * groups * m * f * d + batch * heads * n * f * (d + 1)
     elif mask == "causal" and n == m:
-        from regard.attention.causal_sums import CHUNK
+        from regard.attention.kernels.causal_sums import CHUNK
 
         chunks = -(-n // CHUNK)
         chunk = -(-n // chunks)

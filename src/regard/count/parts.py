@@ -7,7 +7,7 @@ from typing import Literal
 
 from regard.config import check_kinds
 from regard.errors import nearest_widths
-from regard.model.config import StackConfig
+from regard.models.config import StackConfig
 
 
 @dataclass(frozen=True, kw_only=True)

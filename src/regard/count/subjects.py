@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from regard.count.cost import Sizes
+from regard.count.formulas import Sizes
 from regard.count.parts import (
     AttentionPart,
     BlockPart,
@@ -17,14 +17,14 @@ from regard.count.parts import (
     PatchesPart,
 )
 from regard.errors import UserError, nearest
-from regard.model import MODELS
-from regard.model.config import (
+from regard.models import MODELS
+from regard.models.config import (
     CaptionerConfig,
     DecoderConfig,
     Seq2SeqConfig,
     ViTConfig,
 )
-from regard.model.davit_config import DaViTConfig
+from regard.models.davit_config import DaViTConfig
 
 PARTS: Mapping[str, type[Any]] = MappingProxyType(
     {

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Int64, UInt8
 from torch import Tensor
 
-from regard.data.augment_config import AugmentConfig
+from regard.data.config import AugmentConfig
 from regard.data.randaugment import draw_operations, randaugment
 from regard.data.resample import resample
 

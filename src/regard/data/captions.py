@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
+from regard.data.cache import first_of, squares
 from regard.data.caption_files import list_captions
 from regard.data.caption_rows import CaptionItem, CaptionListing
-from regard.data.catalogue import resolve
-from regard.data.division import TEST, VALIDATION, divide
 from regard.data.flickr import FLICKR8K, flickr8k_place
 from regard.data.images import SPLITS, Channels, FileImages, Images, joined
-from regard.data.store import first_of, squares
+from regard.data.registry import resolve
+from regard.data.splits import TEST, VALIDATION, divide
 from regard.errors import DataIssue
 
 

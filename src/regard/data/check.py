@@ -19,18 +19,18 @@ from regard.data.caption_files import (
     names_captions,
 )
 from regard.data.captions import CaptionSet
-from regard.data.catalogue import EMBEDDED, KNOWN, find, from_listing, read_images, resolve
 from regard.data.cifar import holds_cifar
 from regard.data.corpus import CORPORA
-from regard.data.embedded.scene_grammar import true_of
-from regard.data.embedded.scene_set import HELD, scene_set
-from regard.data.embedded.scenes import scene
 from regard.data.flickr import FLICKR8K, TOKENS, holds_tokens, start_of
 from regard.data.idx import holds_idx
 from regard.data.images import SPLITS, FileImages, ImageSet
 from regard.data.labelled import LABELLED
 from regard.data.listing import LABEL_COLUMNS, list_images, table
 from regard.data.pairs import PAIRS
+from regard.data.registry import EMBEDDED, KNOWN, find, from_listing, read_images, resolve
+from regard.data.synthetic.scene_grammar import true_of
+from regard.data.synthetic.scene_set import HELD, scene_set
+from regard.data.synthetic.scenes import scene
 from regard.data.text_check import (
     TextReport,
     alike,

@@ -21,11 +21,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from regard.data.catalogue import beside, resolve
 from regard.data.images import SPLITS
+from regard.data.registry import beside, resolve
 from regard.data.text import BLOCK, Span, Text, opened
 from regard.errors import DataIssue, nearest
-from regard.folders import data_folders
+from regard.paths import data_folders
 
 EXACT = 2**26  # bytes of a file up to which its characters are counted, and checked at once
 ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".py", ".tokens", ".raw")  # of texts in a folder
@@ -136,7 +136,7 @@ def read_named(name: str) -> Corpus:
     """A corpus that has a name, wherever it lies."""
     named = CORPORA[name]
     if not named.places:
-        from regard.data.embedded import python_text
+        from regard.data.synthetic import docstrings as python_text
 
         return python_text.docstrings() if name == "docstrings" else python_text.stdlib()
     if folder := find_corpus(name):

@@ -7,8 +7,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from regard.data.catalogue import Known, Remote, home, how_to_get
 from regard.data.images import ImageSet
+from regard.data.registry import Known, Remote, home, how_to_get
 from regard.errors import DataIssue
 from regard.progress import progress
 

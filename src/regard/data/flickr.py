@@ -19,10 +19,10 @@ from regard.data.caption_rows import (
     judged,
     legible,
 )
-from regard.data.catalogue import beside, named_place
 from regard.data.decode import contents
+from regard.data.registry import beside, named_place
 from regard.errors import DataIssue, Located, UserError, at_line, located
-from regard.folders import data_folders
+from regard.paths import data_folders
 
 FLICKR8K = "flickr8k"
 FLICKR8K_IMAGES = ("Flicker8k_Dataset", "Flickr8k_Dataset/Flicker8k_Dataset", "Flickr8k_Dataset")

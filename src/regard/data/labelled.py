@@ -22,12 +22,12 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt64
 
-from regard.data.catalogue import resolve
 from regard.data.held_texts import Held, a_tenth, with_phrases
 from regard.data.images import SPLITS
 from regard.data.label_files import Columns, Read, part_files, read_labels
 from regard.data.labelled_sets import LABELLED, READERS, find_labelled, name_at, place_of
 from regard.data.listing import in_order
+from regard.data.registry import resolve
 from regard.data.stored_texts import as_json, marks_of, only
 from regard.data.tables import TABLES, ending
 from regard.errors import DataIssue, Located, UserError, at_line, nearest
@@ -221,7 +221,7 @@ def read_labelled(
 def read_named(name: str, path: Path | None, skip_bad: bool) -> LabelledSet:
     """Labelled texts that have a name, at their path; None for embedded ones."""
     if path is None:
-        from regard.data.embedded.reviews import reviews
+        from regard.data.synthetic.reviews import reviews
 
         return reviews()
     return read_known(name, path, skip_bad, stamps(path))

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from regard.data.catalogue import beside
 from regard.data.label_files import Read, head_of, named_column, part_files, read_labels
+from regard.data.registry import beside
 from regard.data.tables import rows_of
 from regard.errors import DataIssue, at_line
-from regard.folders import data_folders
+from regard.paths import data_folders
 
 FURTHER = "test2013"  # SST-2's own test, where its labels are given
 SICK_FILES = ("SICK.txt", "SICK.txt.gz", "SICK.tsv", "SICK.tsv.gz")  # the first is its own name

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.data.vocabulary import Vocabulary
+from regard.data.tokenizer import Vocabulary
 from regard.data.word_pieces import INSIDE, WordPieceVocabulary
 from regard.data.words import WordVocabulary
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.data.lines import Lines, LineWriter
 from regard.data.pairs import Pairs
-from regard.data.vocabulary import Vocabulary
+from regard.data.tokenizer import Vocabulary
 
 BLOCK = 2**16  # sizes that are Python numbers at a time
 

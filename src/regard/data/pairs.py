@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int64, UInt64
 
-from regard.data.catalogue import beside, resolve
 from regard.data.images import SPLITS
 from regard.data.languages import SIDES, Wanted, usual
 from regard.data.pair_files import (
@@ -35,10 +34,11 @@ from regard.data.pair_files import (
     read_parts,
     read_table,
 )
+from regard.data.registry import beside, resolve
 from regard.data.stored_texts import as_json, marks_of
 from regard.data.stored_texts import only as some_of
 from regard.errors import DataIssue, UserError, nearest
-from regard.folders import data_folders
+from regard.paths import data_folders
 
 BOTH_WAYS = ("digits or words", "words or digits")  # in one set: there is no direction to choose
 HELD = 1_000  # pairs held out for validation, at the most
@@ -225,7 +225,7 @@ def find_pairs(name: str) -> Path | None:
 def read_named(name: str, skip_bad: bool, wanted: Wanted) -> PairSet:
     """Parallel texts that have a name, wherever they lie."""
     if name == "numerals":
-        from regard.data.embedded.numerals import numerals
+        from regard.data.synthetic.numerals import numerals
 
         if wanted.direction:
             raise UserError(

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from PIL import Image
 
 from regard.data import cifar, idx
-from regard.data.catalogue import EMBEDDED, KNOWN, find, resolve
 from regard.data.decode import SUFFIXES
 from regard.data.listing import PATH_COLUMNS, column, hidden, table
+from regard.data.registry import EMBEDDED, KNOWN, find, resolve
 from regard.errors import UserError
 
 LOOKED_AT = 24  # files that are opened, of as many folders as there are

@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Int32, Int64, UInt64
 
 from regard.errors import DataIssue
-from regard.folders import cache_folder
+from regard.paths import cache_folder
 
 IN_MEMORY = 2**24  # bytes of texts, or of numbers, that are not worth a file
 OBJECT = 64  # bytes that a text takes beside its letters, about

@@ -14,7 +14,6 @@ import numpy as np
 from regard.data import pair_files
 from regard.data.caption_check import EXAMPLES
 from regard.data.caption_files import IMAGE_COLUMNS
-from regard.data.catalogue import resolve
 from regard.data.corpus import CORPORA, ENDINGS, Corpus, find_corpus, read_corpus, texts_in
 from regard.data.decode import SUFFIXES
 from regard.data.images import SPLITS
@@ -24,6 +23,7 @@ from regard.data.labelled_sets import name_at
 from regard.data.listing import images_in
 from regard.data.pair_files import TABLE
 from regard.data.pairs import Pairs, PairSet, in_order, read_pairs
+from regard.data.registry import resolve
 from regard.data.sentences import lines
 from regard.data.stored_texts import marks_of
 from regard.data.tables import TABLES, beginning, ending

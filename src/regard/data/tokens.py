@@ -24,11 +24,11 @@ from jaxtyping import UInt16, UInt32
 
 from regard.data.entries import number_kind
 from regard.data.text import Text
-from regard.data.vocabulary import Vocabulary
-from regard.drafts import draft_folder
+from regard.data.tokenizer import Vocabulary
 from regard.errors import DataIssue
-from regard.folders import cache_folder
+from regard.paths import cache_folder
 from regard.progress import progress
+from regard.run_folder.drafts import draft_folder
 
 RULE = 1  # raised when the same text and vocabulary would give other numbers
 

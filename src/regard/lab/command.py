@@ -144,7 +144,7 @@ def check(
         values = {each.claim.id: without_nan(each.to_values()) for each in found}
         print(encoder.dumps(values, indent=1, ensure_ascii=False, allow_nan=False))
     else:
-        from regard.lab.told import tell
+        from regard.lab.report import tell
 
         tell(found)
     return int(not all(each.agrees for each in found))

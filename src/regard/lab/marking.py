@@ -16,7 +16,7 @@ from regard.errors import UserError, nearest
 from regard.lab.claim import Claim
 from regard.lab.claims import CLAIMS
 from regard.lab.question import Question
-from regard.lab.told import plain
+from regard.lab.report import plain
 from regard.lab.worksheet import PARTS, VERDICTS, ask, shown
 
 

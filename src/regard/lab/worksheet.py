@@ -34,8 +34,8 @@ from regard.lab.claims import CLAIMS, load_claim
 from regard.lab.evidence import Verdict
 from regard.lab.question import Question
 from regard.lab.typeset import element, typeset
-from regard.look.document import ICON, PAGE
-from regard.runs import RunFolder
+from regard.run_folder import RunFolder
+from regard.visualization.document import ICON, PAGE
 
 VERDICTS: dict[str, str] = {
     "holds": "true as it is written",

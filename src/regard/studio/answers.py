@@ -25,14 +25,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from regard.errors import UserError
-from regard.look.document import plain
+from regard.runs.run import Run
 from regard.studio.events import event
 from regard.studio.kept import Kept
 from regard.studio.loaded import AskerGone, Loaded
 from regard.studio.progress import Tell, progress, told, unheard
 from regard.studio.questions import Question, items_of, question, table
 from regard.studio.writing import Continuation, wish_of
-from regard.tasks.run import Run
+from regard.visualization.document import plain
 
 log = logging.getLogger("regard.studio")
 

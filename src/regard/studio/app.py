@@ -30,17 +30,18 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from regard.errors import UserError
-from regard.look.document import PAGE as LOOK
-from regard.look.document import plain
-from regard.studio import answers, ideas
+from regard.studio import answers
+from regard.studio import formula as ideas
 from regard.studio.events import events_of
 from regard.studio.forms import forms
-from regard.studio.listing import Runs, has_report
 from regard.studio.loaded import Loaded
 from regard.studio.places import Places
 from regard.studio.questions import table
+from regard.studio.runs import Runs, has_report
 from regard.studio.safety import REPORT_POLICY, Guard, page_policy
-from regard.studio.trainings import Trainings
+from regard.studio.training import Trainings
+from regard.visualization.document import PAGE as LOOK
+from regard.visualization.document import plain
 
 HOST, PORT = "127.0.0.1", 8347
 PAGE = files("regard.studio") / "page"

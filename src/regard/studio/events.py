@@ -23,9 +23,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from regard.look.document import plain
-from regard.runs import RunFolder
-from regard.studio.listing import LOG, TROUBLES, Runs
+from regard.run_folder import RunFolder
+from regard.studio.runs import LOG, TROUBLES, Runs
+from regard.visualization.document import plain
 
 LOOK = 0.5  # seconds between two looks at the folder
 BEAT = 15.0  # seconds after which something is said, so that a line that is dead is noticed

@@ -15,8 +15,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, Literal
 
+from regard.runs.recipe import Recipe, recipes
 from regard.tasks import TASKS
-from regard.tasks.recipe import Recipe, recipes
 
 KINDS = {bool: "bool", int: "int", float: "float"}
 
@@ -62,11 +62,11 @@ def is_own(recipe: Recipe, task: str) -> bool:
 
 def is_here(data: str) -> bool:
     """Whether data of this name are embedded, or lie on this machine."""
-    from regard.data.catalogue import EMBEDDED, KNOWN, find, named_place, resolve
+    from regard.cli.data import CAPTIONED
     from regard.data.corpus import CORPORA, find_corpus
     from regard.data.labelled import LABELLED, find_labelled
     from regard.data.pairs import PAIRS, find_pairs
-    from regard.data_command import CAPTIONED
+    from regard.data.registry import EMBEDDED, KNOWN, find, named_place, resolve
 
     if data in EMBEDDED:
         return True

@@ -24,8 +24,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from regard.look.head_maps import HeadMaps, in_base64
-from regard.look.head_summaries import HeadSummaries, HeadSummary
+from regard.inspection.head_maps import HeadMaps, in_base64
+from regard.inspection.summaries import HeadSummaries, HeadSummary
 
 LIMIT = 256 << 20  # bytes
 INLINE = 256 << 10  # bytes of maps that an answer carries at once

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from regard.cli import main
 from regard.errors import UserError
-from regard.runs import RunFolder
+from regard.run_folder import RunFolder
 from regard.studio.alive import this_process
 from regard.studio.leases import Lease, Record
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from regard.config import build, to_values
 from regard.errors import UserError
-from regard.runs import RunFolder
+from regard.run_folder import RunFolder
 from regard.studio.alive import Process, is_running
 
 FOLDER = ".studio"  # beside the folders of runs

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from torch import nn
 
-from regard.tasks.run import Run, load
+from regard.runs.run import Run, load
 
 T = TypeVar("T")
 Gone = Callable[[], Awaitable[bool]]

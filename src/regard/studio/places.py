@@ -19,7 +19,7 @@ from typing import Any
 
 from regard.config import change
 from regard.errors import ConfigError
-from regard.folders import data_folders
+from regard.paths import data_folders
 from regard.tasks import find
 
 # Fields of configurations that name a place, with the words they take beside it.
@@ -111,11 +111,11 @@ def names_of(task: str) -> tuple[str, ...]:
 
 
 def catalogues() -> Iterator[Mapping[str, Any]]:
-    from regard.data.catalogue import EMBEDDED, KNOWN
+    from regard.cli.data import CAPTIONED
     from regard.data.corpus import CORPORA
     from regard.data.labelled import LABELLED
     from regard.data.pairs import PAIRS
-    from regard.data_command import CAPTIONED
+    from regard.data.registry import EMBEDDED, KNOWN
 
     yield {**EMBEDDED, **KNOWN}
     yield from (CAPTIONED, CORPORA, PAIRS, LABELLED)

@@ -21,9 +21,9 @@ from typing import Any
 from starlette.responses import StreamingResponse
 
 from regard.errors import UserError
+from regard.runs.run import Run
 from regard.studio.events import event
 from regard.studio.loaded import AskerGone, Loaded
-from regard.tasks.run import Run
 
 log = logging.getLogger("regard.studio")
 

@@ -18,9 +18,9 @@ from starlette.requests import Request
 
 from regard.data.decode import known_formats
 from regard.errors import UserError
+from regard.runs.run import Run
 from regard.studio.kinds import kind_of
 from regard.tasks.inputs import Rows, Unreadable
-from regard.tasks.run import Run
 
 LARGEST = 20_000_000  # bytes of an image's file
 LARGEST_TABLE = 1_000_000  # bytes of JSON

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.data.vocabulary import Vocabulary
+from regard.data.tokenizer import Vocabulary
 from regard.errors import UserError
-from regard.evaluate.generate import Rules, Writer, check_still, fresh_seed, narrowed, seeded
-from regard.evaluate.rules import Gate, log_chances
+from regard.generation.constraints import Gate, log_chances
+from regard.generation.sample import Rules, Writer, check_still, fresh_seed, narrowed, seeded
+from regard.runs.run import Run
 from regard.studio.questions import check_text, items_of_text
-from regard.tasks.run import Run
 
 TOKENS = 4_000  # that are written at most
 SHOWN = 10  # tokens that could have stood in a place

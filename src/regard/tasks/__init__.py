@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from regard.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from regard.tasks.run import Run, load, train
+    from regard.runs.run import Run, load, train
     from regard.tasks.task import Task
 
 
@@ -139,8 +139,8 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
                 "compare": ("regard compare --task sentiment --data reviews --epochs 2 4 8",),
                 "average": ("regard average runs/sentiment-sst2-00? --test",),
             },
-            "regard.tasks.sentiment.config:SentimentConfig",
-            "regard.tasks.sentiment.task:SENTIMENT",
+            "regard.tasks.classify_text.config:SentimentConfig",
+            "regard.tasks.classify_text.task:SENTIMENT",
         ),
         "pretrain": Entry(
             "teach a BERT to read plain text: hidden words, what follows, inversions, inferences",
@@ -161,8 +161,8 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
                 ),
                 "compare": ("regard compare --task pretrain --data book.txt --epochs 2 4 8",),
             },
-            "regard.tasks.pretrain.config:PretrainConfig",
-            "regard.tasks.pretrain.task:PRETRAIN",
+            "regard.tasks.pretrain_bert.config:PretrainConfig",
+            "regard.tasks.pretrain_bert.task:PRETRAIN",
         ),
     }
 )
@@ -187,7 +187,7 @@ def _named(place: str) -> Any:
 
 def __getattr__(name: str) -> Any:
     if name in ("Run", "load", "train"):
-        return getattr(import_module("regard.tasks.run"), name)
+        return getattr(import_module("regard.runs.run"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -16,11 +16,11 @@ from typing import Any
 import torch
 
 from regard.errors import ConfigError, FieldError, UserError
-from regard.model import sizes
-from regard.model.config import CaptionerConfig
-from regard.model.sizes import NUMBER, check_depth, in_bytes, largest_fields, parameters, short
+from regard.hardware.device import memory_size
+from regard.models import sizes
+from regard.models.config import CaptionerConfig
+from regard.models.sizes import NUMBER, check_depth, in_bytes, largest_fields, parameters, short
 from regard.tasks.task import Task
-from regard.train.device import memory_size
 
 HELD = 2_000  # scenes to choose by and to test on, drawn beside those to train on
 SCENES = "scenes"

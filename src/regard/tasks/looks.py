@@ -17,7 +17,7 @@ class Look:
 
     def write(self, path: str | Path) -> Path:
         """As .html with every layer and head to choose from, or as .png, .svg or .pdf."""
-        from regard.look.document import write_document
+        from regard.visualization.document import write_document
 
         path = Path(path)
         if path.suffix.lower() in (".html", ".htm"):
@@ -29,7 +29,7 @@ class Look:
         return path
 
     def _repr_html_(self) -> str:
-        from regard.look.document import render
+        from regard.visualization.document import render
 
         page = html.escape(render(self.looked.document), quote=True)
         return (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.tasks.run import Run
+    from regard.runs.run import Run
 
 NAMED = 3  # of several things, those that are named
 LONGEST = 60  # letters of a name that are shown

@@ -10,11 +10,11 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkabl
 import torch
 from torch import nn
 
-from regard.look.deletion import Falls, Tell
-from regard.look.document import Document, Section
-from regard.train.config import TrainConfig
-from regard.train.loop import Batches, Measure
-from regard.train.step import Objective
+from regard.inspection.occlusion import Falls, Tell
+from regard.training.config import TrainConfig
+from regard.training.fit import Batches, Measure
+from regard.training.step import Objective
+from regard.visualization.document import Document, Section
 
 C = TypeVar("C", bound="Config")  # a task's configuration
 D = TypeVar("D", bound="Data")  # the data of a run

@@ -13,7 +13,7 @@ from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.evidence import Check, Evidence, at_least, equal
 from regard.lab.question import Question
-from regard.model import Bert, BertConfig, ViT, ViTConfig
+from regard.models import Bert, BertConfig, ViT, ViTConfig
 
 if TYPE_CHECKING:
     import numpy as np

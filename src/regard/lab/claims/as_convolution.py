@@ -10,11 +10,11 @@ import torch
 from torch.nn import functional as F
 
 from regard.attention import MultiHead, relative_bias
-from regard.data.embedded.digits import load_digits
+from regard.data.synthetic.digits import load_digits
 from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_least, at_most
-from regard.lab.pictures import images
+from regard.lab.figures import images
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

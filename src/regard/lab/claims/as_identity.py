@@ -13,8 +13,8 @@ from regard.attention import MultiHead, learned, watch
 from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_most
+from regard.lab.figures import maps
 from regard.lab.oracles import apart
-from regard.lab.pictures import maps
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from regard.attention import MultiHead, window
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
+from regard.lab.figures import lines
 from regard.lab.oracles import apart
-from regard.lab.pictures import lines
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

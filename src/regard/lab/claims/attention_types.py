@@ -11,7 +11,7 @@ from regard.attention import MultiHead, watch
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import torch
 from regard.attention import attend
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_most
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

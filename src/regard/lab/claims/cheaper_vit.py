@@ -15,15 +15,15 @@ import numpy as np
 import torch
 
 from regard.attention import Mask, axial, dilated, neighbourhood, windows
+from regard.count.flops import forward_flops
 from regard.lab.claim import Claim
 from regard.lab.claims.epochs import task_with
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most, equal
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
 from regard.lab.records import provenance, recorded
-from regard.model import DaViT, DaViTConfig, ViT, ViTConfig
-from regard.model.flops import forward_flops
+from regard.models import DaViT, DaViTConfig, ViT, ViTConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

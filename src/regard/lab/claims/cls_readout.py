@@ -16,16 +16,16 @@ from regard.lab.claim import Claim
 from regard.lab.claims.epochs import task_with
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most, equal
-from regard.lab.pictures import bars
+from regard.lab.figures import bars
 from regard.lab.question import Question
 from regard.lab.records import provenance, recorded
-from regard.model import ViT, ViTConfig
-from regard.runs import epochs_in
+from regard.models import ViT, ViTConfig
+from regard.run_folder import epochs_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from regard.tasks.run import Run
+    from regard.runs.run import Run
 
 SEEDS = 3
 ROUNDING = 1e-12
@@ -100,9 +100,9 @@ def far(ours: torch.Tensor, wanted: torch.Tensor | float) -> float:
 
 def train(device: str) -> dict[str, Any]:
     """The small ViT on digits by its recipe, read off the class token and off the mean."""
-    from regard.machine import machine
-    from regard.tasks.side_by_side import trained
-    from regard.train.device import choose_device
+    from regard.hardware.device import choose_device
+    from regard.hardware.machine import machine
+    from regard.runs.sweep import trained
 
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +126,7 @@ def train(device: str) -> dict[str, Any]:
 
 def right(run: Run, *, borrowed: bool = False) -> float:
     """The share of test images told rightly; `borrowed`: by a head that is given patches' mean."""
-    from regard.tasks.record import headline
+    from regard.runs.record import headline
 
     if borrowed:
         vars(run.model)["pool"] = lambda tokens: tokens[:, :-1].mean(1)

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least
-from regard.lab.pictures import maps
+from regard.lab.figures import maps
 from regard.lab.question import Question
-from regard.model import ViT, ViTConfig
+from regard.models import ViT, ViTConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,9 +12,9 @@ from regard.lab.claim import Claim
 from regard.lab.claims.equivariance_proof import shuffle
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
-from regard.model import GPT, Bert, BertConfig, GPTConfig
+from regard.models import GPT, Bert, BertConfig, GPTConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ import numpy as np
 from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_least, at_most
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
 from regard.lab.records import provenance, recorded
 
@@ -163,8 +163,8 @@ def said(budgets: Sequence[int]) -> str:
 
 def train(device: str) -> dict[str, Any]:
     """The small ViT on digits: as the coursework trains it, and by its recipe."""
-    from regard.machine import machine
-    from regard.train.device import choose_device
+    from regard.hardware.device import choose_device
+    from regard.hardware.machine import machine
 
     runs = {
         name: {
@@ -188,11 +188,11 @@ def curves(device: str, changes: Mapping[str, Any], seed: int) -> dict[str, list
     """What a run on digits measures after each epoch, on training images and on those of test."""
     import torch
 
-    from regard.runs import RunFolder
+    from regard.hardware.device import choose_device
+    from regard.run_folder import RunFolder
+    from regard.runs.sweep import configured
     from regard.tasks import find
-    from regard.tasks.side_by_side import configured
-    from regard.train.device import choose_device
-    from regard.train.loop import train as go
+    from regard.training.fit import train as go
 
     name, where = task_with("digits"), choose_device(device)
     task = find(name).load()
@@ -222,15 +222,15 @@ def curves(device: str, changes: Mapping[str, Any], seed: int) -> dict[str, list
 
 def tested() -> int:
     """Images of digits that are never trained on."""
-    from regard.data.catalogue import read_images
+    from regard.data.registry import read_images
 
     return len(read_images("digits").test)
 
 
 def task_with(recipe: str) -> str:
     """The task that a recipe is for."""
+    from regard.runs.recipe import recipes
     from regard.tasks import TASKS
-    from regard.tasks.recipe import recipes
 
     return next(task for task in TASKS if recipe in recipes(task))
 

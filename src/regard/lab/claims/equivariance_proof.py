@@ -12,8 +12,8 @@ from regard.attention import attend
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
+from regard.lab.figures import maps
 from regard.lab.oracles import relative
-from regard.lab.pictures import maps
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

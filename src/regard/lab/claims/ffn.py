@@ -13,10 +13,10 @@ from regard.attention import MultiHead
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most
+from regard.lab.figures import lines
 from regard.lab.oracles import apart
-from regard.lab.pictures import lines
 from regard.lab.question import Question
-from regard.model import FeedForward
+from regard.models import FeedForward
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,8 @@ from regard.attention import attend, causal, window
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most, equal
+from regard.lab.figures import maps
 from regard.lab.oracles import apart
-from regard.lab.pictures import maps
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import MultiHead, attend
+from regard.count.flops import forward_flops
 from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.counting import Counting
 from regard.lab.evidence import Evidence, equal
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
-from regard.model.flops import forward_flops
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,8 +13,8 @@ from regard.attention import MultiHead, Place, Positions, relative_bias, window
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most
+from regard.lab.figures import bars
 from regard.lab.oracles import relative
-from regard.lab.pictures import bars
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

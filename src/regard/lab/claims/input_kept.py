@@ -12,9 +12,9 @@ from regard.lab.claim import Claim
 from regard.lab.claims.residual import Wiring, make_blocks, stream
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
-from regard.model import Block
+from regard.models import Block
 
 if TYPE_CHECKING:
     import numpy as np

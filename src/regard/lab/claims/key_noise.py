@@ -11,8 +11,8 @@ from regard.attention import attend
 from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_least, at_most
+from regard.lab.figures import lines
 from regard.lab.oracles import relative
-from regard.lab.pictures import lines
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

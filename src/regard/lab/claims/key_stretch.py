@@ -11,8 +11,8 @@ import torch
 from regard.attention import attend
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_least, at_most, equal
+from regard.lab.figures import lines
 from regard.lab.oracles import exact_softmax
-from regard.lab.pictures import lines
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

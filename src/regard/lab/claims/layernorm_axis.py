@@ -11,9 +11,9 @@ from torch import nn
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
-from regard.lab.pictures import bars
+from regard.lab.figures import bars
 from regard.lab.question import Question
-from regard.model.parts import NORMS
+from regard.models.layers import NORMS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

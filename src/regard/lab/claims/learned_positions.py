@@ -10,10 +10,10 @@ import torch
 from regard.attention import learned_2d, sinusoidal
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_least, at_most, equal
+from regard.lab.figures import maps
 from regard.lab.oracles import apart
-from regard.lab.pictures import maps
 from regard.lab.question import Question
-from regard.model import ViT, ViTConfig
+from regard.models import ViT, ViTConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from regard.attention import attend, attend_channels
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most, equal
-from regard.lab.pictures import heat
+from regard.lab.figures import heat
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from regard.attention import MultiHead, attend
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most
-from regard.lab.pictures import bars
+from regard.lab.figures import bars
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

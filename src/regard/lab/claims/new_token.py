@@ -11,7 +11,7 @@ from regard.attention import KVCache, MultiHead, attend, causal, watch
 from regard.lab.claim import Claim
 from regard.lab.counting import Counting, enough
 from regard.lab.evidence import Evidence, at_least, at_most, equal
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from torch import nn
 from regard.attention import MultiHead
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_least, at_most
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
-from regard.model import Block, FeedForward, StackConfig, initialise, stack
-from regard.model.block import last_norm
-from regard.model.parts import NORMS
+from regard.models import Block, FeedForward, StackConfig, initialise, stack
+from regard.models.block import last_norm
+from regard.models.layers import NORMS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.counting import chain, enough
 from regard.lab.evidence import Evidence, at_least, at_most, equal
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 from regard.attention import MultiHead, causal
-from regard.evaluate.generate import Rules, greedy
+from regard.generation.sample import Rules, greedy
 from regard.lab.claim import Claim
 from regard.lab.counting import chain, enough
 from regard.lab.evidence import Evidence, at_least, at_most, equal
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
-from regard.model import GPT, GPTConfig
+from regard.models import GPT, GPTConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

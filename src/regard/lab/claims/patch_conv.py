@@ -10,10 +10,10 @@ from torch.nn import functional as F
 
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_least, at_most, equal
+from regard.lab.figures import bars
 from regard.lab.oracles import apart
-from regard.lab.pictures import bars
 from regard.lab.question import Question
-from regard.model import Block, PatchEmbed, ViT, ViTConfig
+from regard.models import Block, PatchEmbed, ViT, ViTConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,7 @@ from regard.attention import MultiHead, attend, layers_to_reach, window
 from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_least, equal
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

@@ -17,15 +17,15 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from regard.data.embedded import grammar
-from regard.data.embedded.inferences import inference_pairs
-from regard.data.inversions import inversion_pairs
+from regard.data.synthetic import grammar
+from regard.data.synthetic.inference import inference_pairs
+from regard.data.synthetic.inversions import inversion_pairs
 from regard.lab.claim import Claim
 from regard.lab.evidence import Check, Evidence, at_least, equal
-from regard.lab.pictures import bars
+from regard.lab.figures import bars
 from regard.lab.question import Question
 from regard.lab.records import provenance, recorded
-from regard.model import Pretrainer, PretrainerConfig
+from regard.models import Pretrainer, PretrainerConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -256,8 +256,8 @@ def condensed(
 
 def baselines(task: str, recipe: str) -> dict[str, float]:
     """Shares of validation's tokens: of the commonest, and of the pieces of <unk>."""
+    from regard.runs.sweep import configured
     from regard.tasks import find
-    from regard.tasks.side_by_side import configured
 
     _, config = configured(task, recipe, {})
     data = find(task).load().read(config)

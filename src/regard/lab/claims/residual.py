@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
-from regard.lab.pictures import lines
+from regard.lab.figures import lines
 from regard.lab.question import Question
-from regard.model import Block, FeedForward, initialise
+from regard.models import Block, FeedForward, initialise
 
 if TYPE_CHECKING:
     import numpy as np

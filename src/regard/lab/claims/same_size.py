@@ -13,7 +13,7 @@ from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, equal
 from regard.lab.question import Question
-from regard.model import StackConfig, stack
+from regard.models import StackConfig, stack
 
 if TYPE_CHECKING:
     import numpy as np

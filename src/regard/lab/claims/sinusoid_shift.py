@@ -14,7 +14,7 @@ from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most
-from regard.lab.pictures import COLOURS, SIZE
+from regard.lab.figures import COLOURS, SIZE
 from regard.lab.question import Question
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def exact_code(pos: int, width: int) -> list[float]:
 
 
 def plot(evidence: Evidence) -> Figure:
-    from regard.look.figures import INK, MUTED, Page, drawing
+    from regard.visualization.figures import INK, MUTED, Page, drawing
 
     shift, found = evidence.series["shift"], evidence.series["frequency"]
     pairs = [*range(min(4, len(found)))]

@@ -14,10 +14,10 @@ import numpy as np
 from regard.lab.claim import Claim
 from regard.lab.claims.epochs import task_with
 from regard.lab.evidence import Check, Evidence, at_least, equal
-from regard.lab.pictures import bars
+from regard.lab.figures import bars
 from regard.lab.question import Question
 from regard.lab.records import provenance, recorded
-from regard.model import ViT, ViTConfig
+from regard.models import ViT, ViTConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,8 +117,8 @@ def by_hand(config: ViTConfig) -> int:
 
 def train(device: str) -> dict[str, Any]:
     """Train every layout on CIFAR-10 as it is recorded; needs the data."""
-    from regard.tasks.record import recorded as of_runs
-    from regard.tasks.side_by_side import trained
+    from regard.runs.record import recorded as of_runs
+    from regard.runs.sweep import trained
 
     results = []
     with tempfile.TemporaryDirectory() as folder:

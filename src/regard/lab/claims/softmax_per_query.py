@@ -11,8 +11,8 @@ from regard.attention import attend
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
+from regard.lab.figures import heat
 from regard.lab.oracles import exact_softmax
-from regard.lab.pictures import heat
 from regard.lab.question import Question
 
 if TYPE_CHECKING:

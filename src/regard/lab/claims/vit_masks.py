@@ -13,10 +13,10 @@ from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most
+from regard.lab.figures import lines
 from regard.lab.oracles import apart
-from regard.lab.pictures import lines
 from regard.lab.question import Question
-from regard.model import ViT, ViTConfig
+from regard.models import ViT, ViTConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

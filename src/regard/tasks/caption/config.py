@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 
 from regard.config import check_kinds
-from regard.data.augment_config import AugmentConfig
-from regard.data.vocabulary import VocabularyConfig
+from regard.data.config import AugmentConfig
+from regard.data.tokenizer import VocabularyConfig
 from regard.errors import FieldError
-from regard.model.config import CaptionerConfig
-from regard.train.config import TrainConfig
+from regard.models.config import CaptionerConfig
+from regard.training.config import TrainConfig
 
 OWN, IMAGENET = "vit", "imagenet"
 MOST_BEAMS = 1_000  # each is a draft with keys and values of its own

@@ -18,15 +18,15 @@ from regard.config import change
 from regard.data.augment import seeded
 from regard.data.byte_pairs import BytePairVocabulary
 from regard.data.captions import CaptionSet, CaptionSplit, captions_at_size, read_captions
-from regard.data.embedded.scene_set import scene_set
 from regard.data.images import SPLITS, Images
-from regard.data.vocabulary import fit_vocabulary, from_text
+from regard.data.synthetic.scene_set import scene_set
+from regard.data.tokenizer import fit_vocabulary, from_text
 from regard.data.words import WordVocabulary
 from regard.errors import UserError
-from regard.runs import RunFolder
+from regard.run_folder import RunFolder
 from regard.tasks.caption.config import IMAGENET, OWN, CaptionConfig
 from regard.tasks.caption.features import SIZE, KeptFeatures, imagenet_inputs, kept_features
-from regard.tasks.pixels import ImageFacts, batch_seeds, placed, resident, statistics
+from regard.tasks.image_data import ImageFacts, batch_seeds, placed, resident, statistics
 
 SCENES = "scenes"
 POOL = 16  # batches whose images are sorted by the length of their captions

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from regard.look.caption_figure import caption_figure
-from regard.tasks.caption.answers import seen_of, written
-from regard.tasks.caption.judging import captioner
-from regard.tasks.caption.views import boxes_of
+from regard.runs.run import Run, train
+from regard.tasks.caption.metrics import captioner
+from regard.tasks.caption.predict import seen_of, written
+from regard.tasks.caption.report import boxes_of
 from regard.tasks.caption.writing import maps_of
-from regard.tasks.run import Run, train
+from regard.visualization.figure_caption import caption_figure
 
 SHOWN = 4  # captions that are read out
 

@@ -23,11 +23,11 @@ from jaxtyping import Bool, Float, Float16, Int64
 from torch import Tensor
 
 from regard.data.images import Images
-from regard.drafts import clear_drafts, drafts_of
-from regard.folders import cache_folder
-from regard.model.efficientnet import DIGEST, LAST, EfficientNet, load_pretrained, normalise
+from regard.models.efficientnet import DIGEST, LAST, EfficientNet, load_pretrained, normalise
+from regard.paths import cache_folder
 from regard.progress import progress
-from regard.tasks.pixels import SHARE, placed
+from regard.run_folder.drafts import clear_drafts, drafts_of
+from regard.tasks.image_data import SHARE, placed
 
 SIZE = 224  # pixels: what the weights were trained with
 AT_ONCE = {"cpu": 4, "cuda": 256}  # a CPU's caches hold few images

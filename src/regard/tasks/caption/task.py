@@ -9,17 +9,16 @@ from typing import Any
 from torch import nn
 
 from regard.config import to_values
-from regard.data.catalogue import lasting
 from regard.data.flickr import FLICKR8K
+from regard.data.registry import lasting
 from regard.errors import ConfigError, UserError
-from regard.model.captioner import Captioner
-from regard.model.config import CaptionerConfig, ViTConfig
-from regard.model.efficientnet import load_pretrained
-from regard.model.vit import ViT
-from regard.runs import RunFolder
+from regard.models.captioner import Captioner
+from regard.models.config import CaptionerConfig, ViTConfig
+from regard.models.efficientnet import load_pretrained
+from regard.models.vit import ViT
+from regard.run_folder import RunFolder
 from regard.tasks import find
 from regard.tasks.caption import features
-from regard.tasks.caption.answers import parse_inputs, predict, speak
 from regard.tasks.caption.config import IMAGENET, OWN, CaptionConfig
 from regard.tasks.caption.data import (
     SCENES,
@@ -29,13 +28,14 @@ from regard.tasks.caption.data import (
     read,
     read_other,
 )
-from regard.tasks.caption.judging import Judgement, judge, summary
-from regard.tasks.caption.learning import held, measure, measured, objective
-from regard.tasks.caption.patches import falls
-from regard.tasks.caption.views import look, views
+from regard.tasks.caption.loss import held, measure, measured, objective
+from regard.tasks.caption.metrics import Judgement, judge, summary
+from regard.tasks.caption.occlusion import falls
+from regard.tasks.caption.predict import parse_inputs, predict, speak
+from regard.tasks.caption.report import look, views
 from regard.tasks.task import Start, Task
-from regard.train.loop import put_weights
-from regard.train.optimiser import come_trained
+from regard.training.fit import put_weights
+from regard.training.optim import come_trained
 
 WEIGHTS = "model.safetensors"
 

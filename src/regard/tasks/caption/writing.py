@@ -14,9 +14,9 @@ from jaxtyping import Float32
 from torch import Tensor
 
 from regard.data.words import WordVocabulary
-from regard.evaluate.generate import Listen, Rules, beam_search, greedy
-from regard.look.caption_maps import caption_maps
-from regard.model.captioner import Captioner
+from regard.generation.sample import Listen, Rules, beam_search, greedy
+from regard.inspection.caption_maps import caption_maps
+from regard.models.captioner import Captioner
 from regard.tasks.caption.config import CaptionConfig, WritingConfig
 from regard.tasks.caption.data import Facts, Source
 from regard.tasks.caption.features import grid as kept_grid

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from regard.config import check_kinds
-from regard.data.augment_config import AugmentConfig
+from regard.data.config import AugmentConfig
 from regard.errors import FieldError
-from regard.model.config import ViTConfig
-from regard.model.davit_config import DaViTConfig
-from regard.train.config import TrainConfig
+from regard.models.config import ViTConfig
+from regard.models.davit_config import DaViTConfig
+from regard.training.config import TrainConfig
 
 TABLES = {"vit": "model", "davit": "davit"}  # which field describes which kind
 

@@ -13,14 +13,14 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from regard.data.augment import ImageBatch
-from regard.data.catalogue import read_images
+from regard.data.cache import at_size
 from regard.data.images import SPLITS, ArrayImages, Channels, ImageSet, Split
-from regard.data.store import at_size
+from regard.data.registry import read_images
 from regard.errors import ConfigError, UserError
-from regard.memory import machine_memory
-from regard.model.sizes import in_bytes
+from regard.hardware.memory import machine_memory
+from regard.models.sizes import in_bytes
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.pixels import ImageFacts, batch_seeds, resident, statistics
+from regard.tasks.image_data import ImageFacts, batch_seeds, resident, statistics
 
 AHEAD = 4  # batches decoded before they are needed, where files are read anew each time
 

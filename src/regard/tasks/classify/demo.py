@@ -10,13 +10,13 @@ import torch
 from matplotlib.figure import Figure
 
 from regard.attention import watch
-from regard.look.figures import attention_over_images
-from regard.look.maps import image_maps
-from regard.model.vit import ViT
-from regard.tasks.classify.answers import predict
-from regard.tasks.classify.views import prepared
-from regard.tasks.pictures import Picture
-from regard.tasks.run import Run, train
+from regard.inspection.maps import image_maps
+from regard.models.vit import ViT
+from regard.runs.run import Run, train
+from regard.tasks.classify.predict import predict
+from regard.tasks.classify.report import prepared
+from regard.tasks.image_inputs import Picture
+from regard.visualization.figures import attention_over_images
 
 CLOSE = 1e-5  # of the largest entry read: what float32 leaves between two ways to compute
 ABOUT = (

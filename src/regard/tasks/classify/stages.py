@@ -12,8 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import Seen, watch
-from regard.look.maps import ENTRIES, evaluating, to_host
-from regard.model.davit import DaViT, Grid
+from regard.inspection.maps import ENTRIES, evaluating, to_host
+from regard.models.davit import DaViT, Grid
 
 WORDS = (
     "What tokens read of each token of their window, by window block and head, as a mean over all "

@@ -6,17 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 from regard.config import change, to_values
-from regard.data.catalogue import EMBEDDED, KNOWN, lasting
+from regard.data.registry import EMBEDDED, KNOWN, lasting
 from regard.errors import ConfigError
-from regard.evaluate.classification import Assessment, summary
-from regard.model.davit import DaViT
-from regard.model.vit import ViT
-from regard.tasks.classify.answers import parse_inputs, predict
+from regard.evaluation.classification import Assessment, summary
+from regard.models.davit import DaViT
+from regard.models.vit import ViT
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.data import ClassifyData, Facts, ImageBatches, read, read_other
-from regard.tasks.classify.learning import held, measure, measured, objective
-from regard.tasks.classify.patches import falls, reads
-from regard.tasks.classify.views import judge, look, views
+from regard.tasks.classify.loss import held, measure, measured, objective
+from regard.tasks.classify.occlusion import falls, reads
+from regard.tasks.classify.predict import parse_inputs, predict
+from regard.tasks.classify.report import judge, look, views
 from regard.tasks.task import Task
 
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from regard.config import check_kinds
-from regard.data.vocabulary import VocabularyConfig
+from regard.data.tokenizer import VocabularyConfig
 from regard.errors import FieldError
-from regard.model.config import GPTConfig
-from regard.train.config import TrainConfig
+from regard.models.config import GPTConfig
+from regard.training.config import TrainConfig
 
 MOST_SAMPLES = 10_000
 

@@ -14,11 +14,11 @@ from regard.config import change
 from regard.data.corpus import Corpus, read_corpus
 from regard.data.images import SPLITS
 from regard.data.text import Text
+from regard.data.tokenizer import Vocabulary, fit_vocabulary, from_text
 from regard.data.tokens import tokenised
-from regard.data.vocabulary import Vocabulary, fit_vocabulary, from_text
 from regard.errors import UserError
+from regard.tasks.image_data import SHARE, batch_seeds
 from regard.tasks.language.config import LanguageConfig
-from regard.tasks.pixels import SHARE, batch_seeds
 
 
 @dataclass(frozen=True, kw_only=True)

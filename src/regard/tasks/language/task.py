@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from regard.data.catalogue import lasting
 from regard.data.corpus import CORPORA
+from regard.data.registry import lasting
 from regard.errors import ConfigError
-from regard.model.config import GPTConfig
-from regard.model.gpt import GPT
-from regard.tasks.language.answers import parse_inputs, predict, stream
-from regard.tasks.language.cache_proof import check_cache, explain_cache
+from regard.generation.verify import check_cache, explain_cache
+from regard.models.config import GPTConfig
+from regard.models.gpt import GPT
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.data import Facts, LanguageData, WindowBatches, read, read_other
-from regard.tasks.language.judging import Judgement, judge, summary
-from regard.tasks.language.learning import held, measure, measured, objective
-from regard.tasks.language.views import look, views
+from regard.tasks.language.loss import held, measure, measured, objective
+from regard.tasks.language.metrics import Judgement, judge, summary
+from regard.tasks.language.predict import parse_inputs, predict, stream
+from regard.tasks.language.report import look, views
 from regard.tasks.task import Task
 
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from regard.config import check_kinds
-from regard.data.vocabulary import VocabularyConfig
+from regard.data.tokenizer import VocabularyConfig
 from regard.errors import FieldError
-from regard.model.config import Seq2SeqConfig
-from regard.train.config import TrainConfig
+from regard.models.config import Seq2SeqConfig
+from regard.training.config import TrainConfig
 
 MOST_BEAMS = 1_000  # each is a draft with keys and values of its own
 

@@ -23,9 +23,9 @@ from regard.data.pair_batches import (
 )
 from regard.data.pairs import Pairs, PairSet, read_pairs
 from regard.data.stored_texts import only, sample
-from regard.data.vocabulary import Vocabulary, fit_vocabulary, from_text
+from regard.data.tokenizer import Vocabulary, fit_vocabulary, from_text
 from regard.errors import UserError
-from regard.tasks.pixels import SHARE, batch_seeds
+from regard.tasks.image_data import SHARE, batch_seeds
 from regard.tasks.translate.config import TranslateConfig
 from regard.tasks.translate.exchanged import Typical, typical_tokens
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from regard.data.pair_batches import Tokens
-from regard.data.vocabulary import Vocabulary
+from regard.data.tokenizer import Vocabulary
 
 Typical = tuple[tuple[int, ...], tuple[int, ...]]  # of source, of target
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from regard.data.pairs import lasting_pairs
 from regard.errors import ConfigError
-from regard.model.config import Seq2SeqConfig
-from regard.model.seq2seq import Seq2Seq
+from regard.models.config import Seq2SeqConfig
+from regard.models.seq2seq import Seq2Seq
 from regard.tasks.task import Task
-from regard.tasks.translate.answers import parse_inputs, predict
 from regard.tasks.translate.config import TranslateConfig
 from regard.tasks.translate.data import Facts, PairBatches, TranslateData, read, read_other
-from regard.tasks.translate.judging import Judgement, judge, summary
-from regard.tasks.translate.learning import held, measure, measured, objective
-from regard.tasks.translate.views import look, views
+from regard.tasks.translate.loss import held, measure, measured, objective
+from regard.tasks.translate.metrics import Judgement, judge, summary
+from regard.tasks.translate.predict import parse_inputs, predict
+from regard.tasks.translate.report import look, views
 
 
 def settle(config: TranslateConfig, data: TranslateData) -> TranslateConfig:

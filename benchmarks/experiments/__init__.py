@@ -1,0 +1,1 @@
+"""Experiments: choices trained side by side with several seeds."""

@@ -1,0 +1,196 @@
+"""`regard count`: what a model or a part of one costs, in closed form beside measured."""
+
+from __future__ import annotations
+
+import json as encoder
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from regard.cli.signatures import Device, unchecked, value_of, with_default
+from regard.config import build, to_values
+from regard.count.counted import closed_form, count_one, too_large
+from regard.count.formulas import Sizes
+from regard.count.subjects import PARTS, SUBJECTS, find, name_of, sizes_for
+from regard.count.sweep import tabulate
+from regard.errors import UserError, nearest
+from regard.models import MODELS
+from regard.runs.recipe import recipes
+from regard.tasks import TASKS
+
+if TYPE_CHECKING:
+    from regard.training.step_cost import Estimate
+
+
+def count_for(args: Sequence[str]) -> Callable[..., int | None]:
+    """The command, with the fields of the model or part named in `args` as flags."""
+    from tyro.conf import UseAppendAction, arg
+
+    known = (word for word in args if word.replace("-", "_") in SUBJECTS)
+    name = args[0] if args and not args[0].startswith("-") else next(known, None)
+    if name is None:
+        if not {"-h", "--help"} & set(args):
+            raise UserError(f"count what? there are {', '.join(SUBJECTS)}: regard count vit")
+        vars(choose_a_subject)["description"] = overview()
+        return choose_a_subject
+    default = default_config(name, value_of(args, "--recipe"))
+    kind = type(default)
+
+    def count(
+        subject: str,
+        config: Any,
+        batch: int = 1,
+        tokens: int | None = None,
+        context: int | None = None,
+        cached: bool = False,
+        vary: tuple[str, ...] = (),
+        steps: int | None = None,
+        check: bool = False,
+        device: Device = "auto",
+        recipe: str | None = None,
+        json: bool = False,
+    ) -> int:
+        """Count.
+
+        Args:
+            subject: a model, a part of one, or the folder of a run.
+            config: its fields.
+            batch: texts or images at once.
+            tokens: words of each text; an image has its patches.
+            context: tokens of what else is read, such as a sentence to be translated.
+            cached: also one more token, behind the keys and values of the others.
+            vary: a table over values of a field or size, such as width=64,128,256; repeatable.
+            steps: also estimate a training run of so many steps here, from one layer of each kind.
+            check: with --steps, make some real steps too, and say how far off the estimate is.
+            device: where to measure; auto takes a GPU if there is one.
+            recipe: take the model of this recipe, by name.
+            json: one object, for programs.
+        """
+        from regard.hardware.device import choose_device
+
+        if steps is not None and steps < 1:
+            raise UserError(f"--steps {steps}: there must be at least 1")
+        if check and steps is None:
+            raise UserError("--check holds an estimate against real steps: say --steps 1000")
+        chosen = build(kind, to_values(config))
+        asked = {"batch": batch, "tokens": tokens, "context": context}
+        if vary:
+            if steps is not None:
+                raise UserError("--steps times one model; leave --vary out")
+            return tabulate(chosen, asked, cached, vary, json)
+        sizes = sizes_for(chosen, batch, tokens, context, cached)
+        return tell(chosen, sizes, steps, check, str(choose_device(device)), json)
+
+    shown = unchecked(kind)
+    count.__annotations__["config"] = Annotated[shown, arg(name="")]
+    count.__annotations__["vary"] = UseAppendAction[tuple[str, ...]]
+    vars(count)["description"] = f"{(kind.__doc__ or '').strip()}\n\nCounted, and measured beside."
+    return with_default(count, "config", shown(**vars(default)))
+
+
+def tell(config: Any, sizes: Sizes, steps: int | None, check: bool, device: str, json: bool) -> int:
+    """Count one configuration, and say what was found; 1 if its parameters are not as they say."""
+    from regard.count.answers import answers
+
+    if steps is not None:
+        expect_trainable(config, sizes, check)
+    counted = count_one(config, sizes, device)
+    asked = answers(config, sizes)
+    guess: Estimate | None = None
+    if steps is not None:
+        from regard.training.step_cost import estimate
+
+        guess = estimate(config, replace(sizes, cached=False), device, check=check)
+    if json:
+        values = {
+            "subject": name_of(config),
+            **counted.to_values(),
+            "operations": [vars(cost) for cost in counted.costs],
+            "answers": {each.asked: each.value for each in asked},
+        }
+        if guess is not None:
+            assert steps is not None
+            values["estimate"] = {
+                **{name: value for name, value in vars(guess).items() if name != "peak"},
+                "peak": vars(guess.peak),
+                "steps": steps,
+                "run": steps * guess.seconds,
+            }
+        print(encoder.dumps(values, indent=1, ensure_ascii=False))
+    else:
+        from regard.count.table import show
+
+        show(counted, asked, guess, steps)
+    return int(not counted.agrees)
+
+
+def expect_trainable(config: Any, sizes: Sizes, check: bool) -> None:
+    """Or a sentence: a part is not trained, and what is timed must be built."""
+    from regard.training.step_cost import thinned
+
+    if name_of(config) not in MODELS:
+        raise UserError(f"--steps trains a model, and {name_of(config)} is a part of one")
+    for flag, timed in (("--steps", thinned(config)), *([("--check", config)] if check else [])):
+        why = too_large(closed_form(timed, replace(sizes, cached=False)))
+        if why:
+            raise UserError(f"{flag}: what it times has {why}, and is not built")
+
+
+def default_config(name: str, recipe: str | None) -> Any:
+    """The configuration to start from: a model's own, that of a recipe, or that of a run."""
+    if os.path.isfile(f"{name}/config.toml"):
+        from regard.runs.run import load
+
+        if recipe is not None:
+            raise UserError(f"--recipe {recipe}: the run {name} has a model of its own")
+        config = load(Path(name), device="cpu").model.config
+        if type(config) not in SUBJECTS.values():
+            raise UserError(f"{name}: nobody has said what a {type(config).__name__} costs")
+        return config
+    kind = find(name)
+    if recipe is None:
+        return kind()
+    trained = models_of_recipes()
+    models = trained.get(recipe, {})
+    if kind in models:
+        return models[kind]
+    if models:
+        others = [name_of(model) for model in models.values()]
+        raise UserError(
+            f"the recipe {recipe!r} trains a {' or a '.join(others)}, which {name} is not: "
+            f"regard count {others[0]} --recipe {recipe}"
+        )
+    fitting = [called for called, models in trained.items() if kind in models]
+    if not fitting:
+        every = sorted({name_of(model) for models in trained.values() for model in models.values()})
+        raise UserError(
+            f"no recipe {recipe!r}, nor any for {name}: recipes train {', '.join(every)}"
+        )
+    raise UserError(f"no recipe {recipe!r} for a {name}; {nearest(recipe, fitting)}")
+
+
+def models_of_recipes() -> dict[str, dict[type[Any], Any]]:
+    """What each recipe trains; recipes for several tasks may have one name, and a model each."""
+    trained: dict[str, dict[type[Any], Any]] = {}
+    for task, entry in TASKS.items():
+        for called, read in recipes(task).items():
+            config = read.config(entry.load_config())
+            # Who has models of several kinds says which of them is trained.
+            model = config.chosen if hasattr(config, "chosen") else config.model
+            trained.setdefault(called, {})[type(model)] = model
+    return trained
+
+
+def choose_a_subject() -> None:
+    """Only `regard count --help` comes here, since every other use names something."""
+
+
+def overview() -> str:
+    """What can be counted, for `regard count --help`."""
+    lines = ["Count a model: regard count vit, and regard count vit --help for all its flags.", ""]
+    lines.append(f"models: {', '.join(MODELS)}")
+    for name, kind in PARTS.items():
+        lines.append(f"{name}: {(kind.__doc__ or '').strip()}")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Inspection: what is true of a trained model and its attention."""

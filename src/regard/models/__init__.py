@@ -1,0 +1,117 @@
+"""Models, each one file and one line of MODELS. Importing this imports no torch."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from regard.models.config import (
+    BertConfig,
+    CaptionerConfig,
+    DecoderConfig,
+    GPTConfig,
+    PretrainerConfig,
+    Seq2SeqConfig,
+    StackConfig,
+    TextClassifierConfig,
+    ViTConfig,
+)
+from regard.models.davit_config import DaViTConfig
+
+if TYPE_CHECKING:
+    from regard.generation.state import Writing
+    from regard.models.bert import Bert
+    from regard.models.block import Block, BlockCache, stack
+    from regard.models.captioner import Captioner
+    from regard.models.davit import DaViT
+    from regard.models.decoder import Decoder
+    from regard.models.gpt import GPT
+    from regard.models.layers import FeedForward, PatchEmbed, TokenEmbed, initialise
+    from regard.models.pretrainer import Pretrainer
+    from regard.models.seq2seq import Sentences, Seq2Seq
+    from regard.models.text_classifier import TextClassifier
+    from regard.models.vit import ViT
+
+
+class Entry(NamedTuple):
+    """A model's configuration, and where its class is."""
+
+    config: type[StackConfig] | type[DaViTConfig]
+    target: str  # "module:class"
+
+    def build(self, **fields: Any) -> Any:
+        """The model that these fields of its configuration describe."""
+        module, _, name = self.target.partition(":")
+        return getattr(import_module(module), name)(self.config(**fields))
+
+
+MODELS: Mapping[str, Entry] = MappingProxyType(
+    {
+        "vit": Entry(ViTConfig, "regard.models.vit:ViT"),
+        "bert": Entry(BertConfig, "regard.models.bert:Bert"),
+        "davit": Entry(DaViTConfig, "regard.models.davit:DaViT"),
+        "captioner": Entry(CaptionerConfig, "regard.models.captioner:Captioner"),
+        "gpt": Entry(GPTConfig, "regard.models.gpt:GPT"),
+        "pretrainer": Entry(PretrainerConfig, "regard.models.pretrainer:Pretrainer"),
+        "text_classifier": Entry(
+            TextClassifierConfig, "regard.models.text_classifier:TextClassifier"
+        ),
+        "seq2seq": Entry(Seq2SeqConfig, "regard.models.seq2seq:Seq2Seq"),
+    }
+)
+
+_HOMES = {
+    "bert": ("Bert",),
+    "block": ("Block", "BlockCache", "stack"),
+    "captioner": ("Captioner",),
+    "davit": ("DaViT",),
+    "decoder": ("Decoder",),
+    "gpt": ("GPT",),
+    "parts": ("FeedForward", "PatchEmbed", "TokenEmbed", "initialise"),
+    "pretrainer": ("Pretrainer",),
+    "seq2seq": ("Seq2Seq", "Sentences"),
+    "text_classifier": ("TextClassifier",),
+    "vit": ("ViT",),
+    "writing": ("Writing",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"regard.models.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "GPT",
+    "MODELS",
+    "Bert",
+    "BertConfig",
+    "Block",
+    "BlockCache",
+    "Captioner",
+    "CaptionerConfig",
+    "DaViT",
+    "DaViTConfig",
+    "Decoder",
+    "DecoderConfig",
+    "Entry",
+    "FeedForward",
+    "GPTConfig",
+    "PatchEmbed",
+    "Pretrainer",
+    "PretrainerConfig",
+    "Sentences",
+    "Seq2Seq",
+    "Seq2SeqConfig",
+    "StackConfig",
+    "TextClassifier",
+    "TextClassifierConfig",
+    "TokenEmbed",
+    "ViT",
+    "ViTConfig",
+    "Writing",
+    "initialise",
+    "stack",
+]

@@ -1,0 +1,1 @@
+"""Runs: trained from data to a report, loaded, compared, averaged."""
