@@ -1,4 +1,4 @@
-"""`regard bench attention`: fused against plain against torch's own call, and growth with n.
+"""Attention: fused against plain against torch's own call, and growth with n.
 
 For each pattern the same q, k and v go through `attend`, `attend_fused` and what a torch user
 would write by hand; contenders take turns in one run, so the ratios are the figures to trust.
@@ -111,7 +111,9 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
         console.print(f"growth of {pattern}: time ∝ n^{slope:.2f} (fused, forward + backward)")
     if out is not None:
         path = out / f"bench-attention-{device.type}.json"
-        command = f"regard bench attention --device {device.type}" + (" --quick" if quick else "")
+        command = f"python -m benchmarks attention --device {device.type}" + (
+            " --quick" if quick else ""
+        )
         facts = {
             "command": command,
             **machine(device),

@@ -1,4 +1,4 @@
-"""`regard bench captions`: from images to words, beside transformers with the very same weights.
+"""Captions: from images to words, beside transformers with the very same weights.
 
 A captioner is drawn at random, and a `VisionEncoderDecoderModel` of transformers (its ViT, and its
 GPT-2 with cross-attention) is given the same weights. Both see the same images, in float32, and
@@ -9,7 +9,7 @@ image. Sums are made in different orders, and two words may be so close that rou
 text in ten may differ, and how many did is kept. In life texts end at different lengths. Ours then
 leave the batch and theirs wait for the longest one, which is not counted here. On a GPU there is
 a second way for transformers, a cache of fixed size around a compiled decoder. It would have to be
-compiled for every shape here, which takes minutes each; `regard bench decoding` times it.
+compiled for every shape here, which takes minutes each; `python -m benchmarks decoding` times it.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     )
     if out is not None:
         path = out / f"bench-captions-{device.type}.json"
-        command = f"regard bench captions --device {device.type}" + (" --quick" if quick else "")
+        command = f"python -m benchmarks captions --device {device.type}" + (
+            " --quick" if quick else ""
+        )
         facts = {
             "command": command,
             **machine(device),

@@ -1,4 +1,4 @@
-"""Who takes part in `regard bench cheaper`: full attention, and all that is cheaper.
+"""Who takes part in `python -m benchmarks cheaper`: full attention, and all that is cheaper.
 
 Each is a read of q, k and v, the dense twin that it is compared with, and its path in words.
 """

@@ -1,4 +1,4 @@
-"""`regard bench decoding`: words a second after a prompt, beside transformers with our weights.
+"""Decoding: words a second after a prompt, beside transformers with our weights.
 
 A language model is drawn at random and a `GPT2LMHeadModel` of transformers is given its weights.
 Both read the same prompts and write on, the likeliest word each time, as many words as a rule
@@ -119,7 +119,9 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     console.print("× time: how many times as long as regard this one takes.")
     if out is not None:
         path = out / f"bench-decoding-{device.type}.json"
-        command = f"regard bench decoding --device {device.type}" + (" --quick" if quick else "")
+        command = f"python -m benchmarks decoding --device {device.type}" + (
+            " --quick" if quick else ""
+        )
         facts = {
             "command": command,
             **machine(device),

@@ -1,4 +1,4 @@
-"""`regard bench cheaper`: time and memory against n, of full attention and of all that is cheaper.
+"""Cheaper: time and memory against n, of full attention and of all that is cheaper.
 
 Every method reads the same q, k and v. Before it is timed, its read and its gradients are compared
 with its dense twin, at a size where that one is still affordable. Told of each: the exponent with
@@ -95,7 +95,8 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     if out is not None:
         path = out / f"bench-cheaper-{kind}.json"
         facts = {
-            "command": f"regard bench cheaper --device {kind}" + (" --quick" if quick else ""),
+            "command": f"python -m benchmarks cheaper --device {kind}"
+            + (" --quick" if quick else ""),
             **machine(device),
             "batch": shape.batch,
             "heads": shape.heads,

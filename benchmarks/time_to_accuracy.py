@@ -1,4 +1,4 @@
-"""`regard bench reach`: seconds until a model is right so often, beside transformers' Trainer.
+"""Reach: seconds until a model is right so often, beside transformers' Trainer.
 
 One model with the same first weights learns from the same images in three ways, which take turns:
 by a recipe in regard's loop; by transformers' Trainer as it comes; and by that Trainer with the
@@ -74,7 +74,9 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     console.print("× time: how many times as long as regard; > where somebody was given up on.")
     if out is not None:
         path = out / f"bench-reach-{device.type}.json"
-        command = f"regard bench reach --device {device.type}" + (" --quick" if quick else "")
+        command = f"python -m benchmarks reach --device {device.type}" + (
+            " --quick" if quick else ""
+        )
         facts = {
             "command": command,
             **machine(device),

@@ -113,8 +113,8 @@ def load_trainer() -> Any:
             import_module(name)
         except ImportError:
             raise UserError(
-                f"regard bench reach needs {name}, which is not installed; in the folder of "
-                "regard: pip install '.[bench]' -c constraints.txt"
+                f"python -m benchmarks reach needs {name}, which is not installed; in the "
+                "folder of regard: pip install '.[bench]' -c constraints.txt"
             ) from None
     return import_module("transformers")
 

@@ -1,4 +1,4 @@
-"""`regard bench training`: images a second of whole training loops, beside other libraries' ViTs.
+"""Training: images a second of whole training loops, beside other libraries' ViTs.
 
 Everyone reads the same images and moves by the same AdamW, in the same arithmetic. Ours runs in
 `regard.training.fit`, which on a GPU replays recorded steps, and again in the plain loop that the
@@ -110,7 +110,9 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     console.print("× time: how many times as long as regard's own loop this one takes.")
     if out is not None:
         path = out / f"bench-training-{device.type}.json"
-        command = f"regard bench training --device {device.type}" + (" --quick" if quick else "")
+        command = f"python -m benchmarks training --device {device.type}" + (
+            " --quick" if quick else ""
+        )
         facts = {
             "command": command,
             **machine(device),

@@ -1,4 +1,4 @@
-"""`regard bench translation`: real tokens a second in training, beside torch.nn.Transformer.
+"""Translation: real tokens a second in training, beside torch.nn.Transformer.
 
 Pairs of sentences go to both, of lengths as in Multi30k: 15 tokens a sentence on average,
 some of 50. `torch.nn.Transformer` gets them in the order they come in, a fixed number of pairs at a
@@ -100,7 +100,9 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     console.print("× time: how many times as long as regard this one takes.")
     if out is not None:
         path = out / f"bench-translation-{device.type}.json"
-        command = f"regard bench translation --device {device.type}" + (" --quick" if quick else "")
+        command = f"python -m benchmarks translation --device {device.type}" + (
+            " --quick" if quick else ""
+        )
         facts = {
             "command": command,
             **machine(device),

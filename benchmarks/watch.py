@@ -1,4 +1,4 @@
-"""`regard bench watch`: what watching a model costs while it runs.
+"""`python -m benchmarks watch`: what watching a model costs while it runs.
 
 The same ViT takes turns with and without observers. Watching keeps references and computes
 nothing; the maps are paid for when they are asked for. What is kept cannot be used again, though:
@@ -60,7 +60,9 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
             )
     if out is not None:
         path = out / f"bench-watch-{device.type}.json"
-        command = f"regard bench watch --device {device.type}" + (" --quick" if quick else "")
+        command = f"python -m benchmarks watch --device {device.type}" + (
+            " --quick" if quick else ""
+        )
         facts = {"command": command, **machine(device), "rows": rows}
         path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         console.print(f"wrote {path}")

@@ -54,7 +54,6 @@ flags too, such as `--speaking.tokens 50`.""",
     "average": "[training.md](training.md#one-run-of-several) says when that pays.",
     "studio": "[studio.md](studio.md) shows the pages.",
     "data": "[data.md](data.md) says which files are read, and where they are looked for.",
-    "bench": "[bench.md](bench.md) says what each benchmark compares.",
     "lab": """\
 Where one claim is named, its numbers are flags: `regard lab softmax-jacobian --help`.
 [lab.md](lab.md) says what a verdict is, [theory.md](theory.md) lists the claims.""",

@@ -259,7 +259,7 @@ def goes_on_bit_for_bit(train: Callable[..., Any], folder: Path) -> None:
 
     `train(out=…, epochs=…, **changes)` makes a new run.
     """
-    from regard.tasks import train as train_on
+    from regard import train as train_on
 
     # A rate that does not depend on how many epochs are planned.
     level = {"train.average": 0.9, "train.schedule": {"kind": "constant", "warmup": 0.0}}

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+from scipy import stats
+
 from benchmarks.experiments.pretrain_ablation import (
     CHOICES,
     MODULE,
@@ -22,9 +25,6 @@ from benchmarks.experiments.pretrain_ablation import (
     named,
     summarised,
 )
-from rich.console import Console
-from scipy import stats
-
 from golden import expect_error
 from regard.errors import UserError
 from regard.runs.processes import in_processes

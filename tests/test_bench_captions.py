@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor, nn
+
 from benchmarks import bench, captions
 from benchmarks import weights_out as twins
 from benchmarks.captions import (
@@ -25,8 +27,6 @@ from benchmarks.captions import (
 from benchmarks.table import figure, rate_table
 from benchmarks.training import count
 from benchmarks.weights_out import as_captioner, check_captioner
-from torch import Tensor, nn
-
 from golden import expect_error
 from regard.generation.sample import Rules
 from regard.models import Captioner, CaptionerConfig, ViTConfig
@@ -122,7 +122,7 @@ def test_the_captions_benchmark_prints_rates_and_keeps_its_figures(tmp_path, mon
     printed = capsys.readouterr().out
     assert "captions/s" in printed and "Every text has 5 words (tiny)" in printed
     facts = json.loads((tmp_path / "bench-captions-cpu.json").read_text(encoding="utf-8"))
-    assert facts["command"] == "regard bench captions --device cpu --quick"
+    assert facts["command"] == "python -m benchmarks captions --device cpu --quick"
     assert facts["dtype"] == "float32" and {"commit", "device", "date"} <= set(facts)
     assert facts["left_out"] == {} and facts["versions"][TRANSFORMERS]
     sizes = [(row["model"], row["batch"], row["beams"], row["words"]) for row in facts["rows"]]

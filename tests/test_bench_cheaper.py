@@ -5,6 +5,10 @@ import math
 
 import pytest
 import torch
+from matplotlib.colors import to_hex
+from PIL import Image
+from torch.utils.checkpoint import checkpoint
+
 from benchmarks import bench
 from benchmarks import contenders as parts
 from benchmarks import sparse as cheaper
@@ -20,10 +24,6 @@ from benchmarks.sparse import (
     summary,
 )
 from benchmarks.sparse_figure import draw, round_numbers, short
-from matplotlib.colors import to_hex
-from PIL import Image
-from torch.utils.checkpoint import checkpoint
-
 from golden import expect_error
 from regard.attention import causal, window
 from regard.count.live_bytes import LiveBytes
@@ -50,7 +50,7 @@ def test_the_benchmark_prints_growth_and_crossovers_and_keeps_its_figures(
     printed = capsys.readouterr().out
     assert "beats causal" in printed and "linear causal" in printed
     facts = json.loads((tmp_path / "bench-cheaper-cpu.json").read_text(encoding="utf-8"))
-    assert facts["command"] == "regard bench cheaper --device cpu --quick"
+    assert facts["command"] == "python -m benchmarks cheaper --device cpu --quick"
     assert {"device", "commit", "date"} <= set(facts) and facts["left_out"] == []
     sizes = {name: [r["n"] for r in facts["rows"] if r["name"] == name] for name in METHODS}
     for name, contender in METHODS.items():

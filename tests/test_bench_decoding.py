@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
+
 from benchmarks import bench, decoding
 from benchmarks.captions import OURS, TRANSFORMERS
 from benchmarks.decoding import Subject, write, write_theirs
 from benchmarks.harness import count
 from benchmarks.weights_out import as_gpt2
-from torch import nn
-
 from golden import expect_error
 from regard.models import GPT, GPTConfig
 
@@ -45,7 +45,7 @@ def test_the_figures_are_kept(tmp_path, monkeypatch, capsys):
     bench("decoding", quick=True, device="cpu", out=tmp_path)
     assert "words a second" in capsys.readouterr().out
     facts = json.loads((tmp_path / "bench-decoding-cpu.json").read_text(encoding="utf-8"))
-    assert facts["command"] == "regard bench decoding --device cpu --quick"
+    assert facts["command"] == "python -m benchmarks decoding --device cpu --quick"
     assert [row["batch"] for row in facts["rows"]] == [1, 2]
     for row in facts["rows"]:
         assert set(row["words_per_second"]) == {OURS, TRANSFORMERS} and row["words"] == 2

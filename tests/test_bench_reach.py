@@ -4,6 +4,8 @@ import json
 
 import pytest
 import torch
+from torch import nn
+
 from benchmarks import bench
 from benchmarks import time_to_accuracy as reach
 from benchmarks import time_to_accuracy_loops as reach_loops
@@ -20,8 +22,6 @@ from benchmarks.time_to_accuracy import (
 )
 from benchmarks.time_to_accuracy_figure import draw
 from benchmarks.time_to_accuracy_loops import Goal, Learner, Rows, WithLoss, by_regard, by_trainer
-from torch import nn
-
 from golden import expect_error
 from regard.config import change
 from regard.errors import UserError
@@ -187,7 +187,7 @@ def test_the_benchmark_prints_ratios_and_keeps_its_figures(
     printed = capsys.readouterr().out
     assert "0.0% after" not in printed and "200.0% was not reached" in printed
     facts = json.loads((tmp_path / "bench-reach-cpu.json").read_text(encoding="utf-8"))
-    assert facts["command"] == "regard bench reach --device cpu"
+    assert facts["command"] == "python -m benchmarks reach --device cpu"
     assert {"commit", "device", "date", "versions"} <= set(facts) and not facts["left_out"]
     met, unmet = facts["rows"]
     assert met["parameters"] == unmet["parameters"] and met["batch"] == 64

@@ -5,6 +5,8 @@ import math
 
 import pytest
 import torch
+from torch import nn
+
 from benchmarks import bench, training
 from benchmarks import peers as vit_peers
 from benchmarks.harness import count, interleave
@@ -19,8 +21,6 @@ from benchmarks.training import (
     plain_loop,
     regards_loop,
 )
-from torch import nn
-
 from golden import expect_error
 from regard.data.augment import ImageBatch
 from regard.models import ViT, ViTConfig
@@ -44,7 +44,7 @@ def test_the_training_benchmark_prints_rates_and_keeps_its_figures(tmp_path, mon
     printed = capsys.readouterr().out
     assert "images/s" in printed and OURS_PLAIN in printed and ENCODER in printed
     facts = json.loads((tmp_path / "bench-training-cpu.json").read_text(encoding="utf-8"))
-    assert facts["command"] == "regard bench training --device cpu --quick"
+    assert facts["command"] == "python -m benchmarks training --device cpu --quick"
     assert facts["dtype"] == "float32" and {"commit", "device", "date"} <= set(facts)
     (row,) = facts["rows"]
     who = set(row["images_per_second"])

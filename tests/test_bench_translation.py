@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+
 from benchmarks import bench, translation
 from benchmarks.translation import (
     CONFIG,
@@ -20,7 +21,6 @@ from benchmarks.translation import (
     their_loss,
     waste,
 )
-
 from regard.data.pair_batches import Picker
 from test_torch_oracles import scrambled
 
@@ -68,7 +68,7 @@ def test_the_figures_are_kept(tmp_path, monkeypatch, capsys):
     bench("translation", quick=True, device="cpu", out=tmp_path)
     assert "real tokens a second" in capsys.readouterr().out
     facts = json.loads((tmp_path / "bench-translation-cpu.json").read_text(encoding="utf-8"))
-    assert facts["command"] == "regard bench translation --device cpu --quick"
+    assert facts["command"] == "python -m benchmarks translation --device cpu --quick"
     assert facts["pairs"] == 80 and set(facts["rows"]) == {OURS, IN_ORDER, THEIRS}
     for row in facts["rows"].values():
         low, high = row["quartiles"]

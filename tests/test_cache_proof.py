@@ -17,20 +17,11 @@ from regard.attention.positions import locate
 from regard.data.tokenizer import Vocabulary, VocabularyConfig, fit_vocabulary
 from regard.data.word_pieces import WordPieceVocabulary
 from regard.errors import UserError
-from regard.generation.verify import (
-    SAID,
-    CacheCheck,
-    check_cache,
-    compare,
-    difference,
-    explain,
-    explain_cache,
-    row_counts,
-    size_of,
-    tokens_of,
-)
+from regard.generation.verify import CacheCheck, compare, difference
+from regard.inspection.cache_explanation import CacheExplanation, explain, row_counts, size_of
 from regard.models.config import GPTConfig
 from regard.models.gpt import GPT
+from regard.tasks.language.cache_proof import SAID, check_cache, explain_cache, tokens_of
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.data import Facts
 from regard.tasks.language.predict import prompt_of
@@ -49,6 +40,10 @@ KINDS = {
     "window and groups": {"mask": "causal & window(5)", "place": "rotary", "groups": 1},
     "nowhere": {"place": "none", "tied": False},
 }
+
+
+def explained(trained: Trained, tokens: torch.Tensor) -> CacheExplanation:
+    return explain(trained.model, trained.facts.words, trained.config.model.length, tokens)
 
 
 def speaker(vocabulary: Vocabulary | None = None, **fields) -> Trained:
@@ -113,7 +108,7 @@ def test_a_spoilt_cache_is_found_out(fields, fault, monkeypatch):
     assert not found.holds and "WRONG" in str(found)
     assert math.isnan(found.relative) if fault == "no number" else found.relative > 1e-3
     assert not json.loads(json.dumps(found.to_values()))["holds"]
-    assert not explain(trained, text_of(trained, 12)).holds or fault in ("a value", "the order")
+    assert not explained(trained, text_of(trained, 12)).holds or fault in ("a value", "the order")
 
 
 @pytest.mark.parametrize("kind", ["learned", "sinusoidal", "rotary", "window and groups"])
@@ -167,7 +162,7 @@ def test_without_a_text_the_runs_own_is_taken_or_one_that_is_always_there():
 @pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
 def test_one_token_more_is_counted_and_measured(fields):
     trained = speaker(**fields)
-    told = explain(trained, text_of(trained, 9))
+    told = explained(trained, text_of(trained, 9))
     assert told.holds and told.rows < 1e-6 and told.row < 1e-6
     assert isinstance(told, Proof) and json.dumps(told.to_values())
     near = 5 if "mask" in fields else 100
@@ -185,7 +180,7 @@ def test_one_token_more_is_counted_and_measured(fields):
 
 def test_what_is_stored_is_what_the_caches_hold():
     trained = speaker(place="rotary", groups=2)
-    told = explain(trained, text_of(trained, 9))
+    told = explained(trained, text_of(trained, 9))
     state = trained.model.start(1)
     with torch.inference_mode():
         trained.model.step(text_of(trained, 10), state)
@@ -208,7 +203,7 @@ def test_no_special_entry_is_shown_wherever_it_stands(monkeypatch):
         return scores
 
     monkeypatch.setattr(GPT, "decode", tempted)
-    told = explain(speaker(vocabulary), torch.tensor([vocabulary.encode("the cat sat")]))
+    told = explained(speaker(vocabulary), torch.tensor([vocabulary.encode("the cat sat")]))
     assert told.words == ("the", "cat", "sat", "cat") and told.holds
 
 
@@ -223,7 +218,7 @@ def test_a_row_that_should_be_done_and_is_not_is_found_out(monkeypatch):
             self, (words + words.shape[1]) % trained.config.model.words, positions=positions
         ),
     )
-    told = explain(trained, text_of(trained, 9))
+    told = explained(trained, text_of(trained, 9))
     assert not told.holds and told.rows > 1e-2 and "WRONG" in str(told)
 
 
@@ -255,9 +250,9 @@ def test_the_grid_is_aligned_and_its_signs_differ_without_colour():
 
 def test_a_long_text_is_told_without_a_grid():
     trained = speaker()
-    told = str(explain(trained, text_of(trained, 39)))
+    told = str(explained(trained, text_of(trained, 39)))
     assert "a grid is drawn of texts of up to 31 tokens" in told and "40 × 40" in told
-    short = str(explain(trained, text_of(trained, 5)))
+    short = str(explained(trained, text_of(trained, 5)))
     assert " 5 " in short and "# # # # # #" in short and "\x1b" not in short
     assert all(len(line) <= 100 for line in short.splitlines())
 

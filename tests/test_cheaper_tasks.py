@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+
 from benchmarks.experiments import cheaper_gpt as texts
 from benchmarks.experiments import cheaper_vit as images
-
 from golden import expect_error
 from regard.attention import Mask
 from regard.errors import UserError

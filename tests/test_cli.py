@@ -173,7 +173,7 @@ def test_arguments_and_flags_come_from_the_signature(monkeypatch):
 
     def type_in(function, line):
         monkeypatch.setattr(Command, "load", lambda _: function)
-        assert main(["bench", *line.split()]) == 0
+        assert main(["doctor", *line.split()]) == 0
         return called.pop()
 
     assert type_in(bench, "attention cache --quick") == (("attention", "cache"), True)

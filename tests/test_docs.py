@@ -20,10 +20,10 @@ from urllib.parse import unquote
 import pytest
 import torch
 import tyro
-from benchmarks import BENCHES
 from PIL import Image
 
 import regard
+from benchmarks import BENCHES
 from regard.attention import Mask, attend, masks, named
 from regard.cli import COMMANDS, main, typed_in_place
 from regard.cli.data import CAPTIONED
@@ -234,11 +234,11 @@ def test_every_command_line_in_the_pages_can_be_typed(workplace, monkeypatch):
 
 
 def test_a_command_line_that_is_wrong_is_found_out(capsys):
-    text = "```\nregard bench [NAME…] [FLAGS]\n$ regard bench --quik  # why\nno\n```\nregard x\n"
-    assert list(command_lines(text)) == ["regard bench --quik  # why"]
+    text = "```\nregard lab [NAME…] [FLAGS]\n$ regard lab --jsn  # why\nno\n```\nregard x\n"
+    assert list(command_lines(text)) == ["regard lab --jsn  # why"]
     with pytest.raises(SystemExit):
-        parsed(["bench", "--quik"])
-    assert parsed(["bench", "--quick"]).keywords["quick"]
+        parsed(["lab", "--jsn"])
+    assert parsed(["lab", "--json"]).keywords["json"]
 
 
 def test_the_page_of_commands_is_what_the_commands_say():

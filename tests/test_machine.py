@@ -13,7 +13,7 @@ from regard.hardware import machine
 @pytest.mark.skipif(shutil.which("git") is None, reason="no git here")
 def test_the_commit_is_read_without_writing_to_the_users_checkout(tmp_path, monkeypatch):
     """`git status` takes the lock of the index to refresh it, and a commit meanwhile would fail."""
-    source = tmp_path / "src" / "regard" / "machine.py"
+    source = tmp_path / "src" / "regard" / "hardware" / "machine.py"
     source.parent.mkdir(parents=True)
     source.write_text("pass\n")
     name = ("-c", "user.name=a", "-c", "user.email=a@b")

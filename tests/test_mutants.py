@@ -34,7 +34,7 @@ MUTANTS = {
         "core.py", "q.to(wide) * call.beta, k.to(wide)", "q.to(wide) * call.beta**2, k.to(wide)"
     ),
     "a wrong scale in the fast path": Mutant(
-        "sdpa.py", "(q, k, v, scale=beta,", "(q, k, v, scale=beta * 2,"
+        "kernels/sdpa.py", "(q, k, v, scale=beta,", "(q, k, v, scale=beta * 2,"
     ),
     "an inverted mask in the plain path": Mutant(
         "core.py",
@@ -42,10 +42,10 @@ MUTANTS = {
         "scores = fill(scores, allowed, -torch.inf)",
     ),
     "an inverted mask in the fast path": Mutant(
-        "sdpa.py", "readable = allowed | blind", "readable = ~allowed | blind"
+        "kernels/sdpa.py", "readable = allowed | blind", "readable = ~allowed | blind"
     ),
     "an inverted mask beside a bias": Mutant(
-        "sdpa.py",
+        "kernels/sdpa.py",
         "bias.masked_fill(~allowed, -torch.inf)",
         "bias.masked_fill(allowed, -torch.inf)",
     ),
@@ -74,32 +74,32 @@ MUTANTS = {
         "core.py", "return bool(scores.amax(-1).isfinite().all())", "return True"
     ),
     "a finite fill in the fast path": Mutant(
-        "sdpa.py",
+        "kernels/sdpa.py",
         "bias.masked_fill(~allowed, -torch.inf)",
         "bias.masked_fill(~allowed, -1e9)",
     ),
     "queries behind a cache masked from 0": Mutant(
-        "heads.py",
+        "multi_head.py",
         "mask=mask, q_pos=positions, bias=bias",
         "mask=mask, q_pos=range(x.shape[-2]), bias=bias",
     ),
     "queries behind a cache turned from 0": Mutant(
-        "heads.py",
+        "multi_head.py",
         "q, k = place.turn(q, k, positions, k_pos)",
         "q, k = place.turn(q, k, range(x.shape[-2]), range(source.shape[-2]))",
     ),
     "queries behind a cache biased from 0": Mutant(
-        "heads.py",
+        "multi_head.py",
         "place.bias(positions, kept.positions)",
         "place.bias(range(x.shape[-2]), kept.positions)",
     ),
     "causal from the top left behind a cache": Mutant(
-        "kernels.py",
+        "kernels/choose.py",
         "if q_pos.start == k_pos.start and q_pos.stop == k_pos.stop:",
         "if q_pos.stop == k_pos.stop:",
     ),
     "the causal flag for the tail of the keys": Mutant(
-        "sdpa.py",
+        "kernels/sdpa.py",
         "return _sdpa(call.q, call.k, call.v, call.beta, attn_mask=corner)",
         "return _sdpa(call.q, call.k, call.v, call.beta, is_causal=True)",
     ),
@@ -114,7 +114,7 @@ MUTANTS = {
         "masks.py", "(q.first - k.last < self.w),", "(q.first - k.last < self.w - 99),"
     ),
     "a bias subtracted": Mutant("core.py", "scores + bias.to(wide)", "scores - bias.to(wide)"),
-    "alibi upside down": Mutant("positions.py", "return -slopes[:", "return slopes[:"),
+    "alibi upside down": Mutant("pos_embed.py", "return -slopes[:", "return slopes[:"),
     "key heads repeated as a whole": Mutant(
         "core.py", "k.repeat_interleave(share, -3)", "k.repeat(1, share, 1, 1)"
     ),
@@ -122,7 +122,7 @@ MUTANTS = {
         "core.py", "fill(scores.softmax(-1), blind, 0.0)", "scores.softmax(-1)"
     ),
     "blind rows left as they are by the fast path": Mutant(
-        "sdpa.py", "return read.masked_fill(blind, 0.0)", "return read"
+        "kernels/sdpa.py", "return read.masked_fill(blind, 0.0)", "return read"
     ),
     "nowhere read by an inverted mask": Mutant("algebra.py", "read & (k >= 0)", "read & (k >= -1)"),
     "nowhere reads": Mutant("algebra.py", "read & (q >= 0)", "read & (q >= -1)"),
@@ -148,7 +148,7 @@ MUTANTS = {
         "cache.py", "v.index_select(0, index), positions)", "v, positions)"
     ),
     "rotary that mirrors instead of turning": Mutant(
-        "positions.py", "b * cos + a * sin", "b * cos - a * sin"
+        "pos_embed.py", "b * cos + a * sin", "b * cos - a * sin"
     ),
 }
 
@@ -190,11 +190,12 @@ def link(original: Path, tree: Path) -> Path:
 
     Returns its folder of attention, of which each file is a link by itself.
     """
-    for folder in ("regard", "regard/attention"):
+    apart = {"regard", "attention", "kernels"}
+    for folder in ("regard", "regard/attention", "regard/attention/kernels"):
         (tree / folder).mkdir()
         (original / folder / "__pycache__").mkdir(exist_ok=True)
         for entry in (original / folder).iterdir():
-            if entry.name != "attention":
+            if entry.name not in apart:
                 (tree / folder / entry.name).symlink_to(entry)
     return tree / "regard" / "attention"
 

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from benchmarks.harness import interleave
 from torch.nn import functional as F
 
+from benchmarks.harness import interleave
 from regard.models import ViT, ViTConfig
 from regard.models.norm import NARROW, LayerNorm
 

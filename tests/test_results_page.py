@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.growth import per_head
 
 import make_results
+from benchmarks.growth import per_head
 from make_results import anchor, contents
 from regard.runs.recipe import recipes
 from results_page import best, cells, cheaper_costs, ratios, records

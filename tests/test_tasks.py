@@ -125,10 +125,10 @@ def test_a_recipe_with_a_mistake_is_refused_in_a_sentence(tmp_path, text, key):
 def test_train_is_a_verb_whatever_was_imported_before(in_a_new_process):
     script = """
 import regard as rg
-assert callable(rg.train) and "torch" not in __import__("sys").modules
+assert "torch" not in __import__("sys").modules and callable(rg.train)
 from regard.training.config import TrainConfig
 import regard.training.fit
-assert callable(rg.train) and rg.train.loop.train is not rg.train
+assert callable(rg.train) and regard.training.fit.train is not rg.train
 try:
     rg.train("xyz")
 except Exception as trouble:

@@ -1,6 +1,7 @@
 """How to make a ViT cheaper, and what that costs in accuracy: one recipe, attention exchanged.
 
-    python -m benchmarks.experiments.cheaper_vit --workers 4 --record results/cheaper-cifar10-cuda.json
+    python -m benchmarks.experiments.cheaper_vit --workers 4 \\
+        --record results/cheaper-cifar10-cuda.json
 
 Every choice is trained by the same recipe with the same seeds; the images of test are read once a
 run, with the weights that were best on validation. The sparse choices let a patch read about as

@@ -30,8 +30,10 @@ from regard.runs.processes import in_processes, tell, written
 from regard.runs.run import Run
 from regard.runs.sweep import trained
 from regard.tasks.classify_text.loss import scorer
+from regard.tasks.pretrain_bert.loss import MEASURED as MEASURED
 
 MODULE = "benchmarks.experiments.pretrain_ablation"
+TASK = "pretrain"
 
 QUESTIONS = ("masked", "next", "inverted", "inference")
 CHOICES: Mapping[str, tuple[str, ...] | None] = {

@@ -1,7 +1,6 @@
 """Time and memory of attention at less than n², and from where on it pays."""
 
 from benchmarks.growth import beaten
-
 from results_page.cells import code, folded, rate, table
 from results_page.origins import origin
 from results_page.records import DEVICES, Facts, read, recorded

@@ -29,6 +29,7 @@ CONTENDERS = ("watched", "last layer watched")
 WATCHING = (
     "`watch` keeps references and computes nothing. But memory that is kept cannot be used again: "
     "a watched forward pass without gradients needs fresh memory for each layer. The commands of "
-    "regard ask the C library to keep freed memory (`regard.hardware.memory.keep_freed_memory()`), so this "
-    "costs little. Watching only the layers of interest avoids it."
+    "regard ask the C library to keep freed memory "
+    "(`regard.hardware.memory.keep_freed_memory()`), so this costs little. "
+    "Watching only the layers of interest avoids it."
 )

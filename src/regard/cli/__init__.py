@@ -97,11 +97,6 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             ("regard data", "regard data fetch fashion-mnist", "regard data check photos/"),
             "regard.cli.data:data",
         ),
-        "bench": Command(
-            "side by side with other libraries in one run, as ratios",
-            ("regard bench", "regard bench attention --quick"),
-            "benchmarks:bench",
-        ),
         "lab": Command(
             "the theory of attention, checked numerically, claim by claim",
             (

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from regard.training.step_cost import Estimate, Peak, estimate
 
 _HOMES = {
-    "closed": ("costs", "cache_numbers"),
-    "measured": ("Measured", "measure"),
-    "training": ("Estimate", "Peak", "estimate"),
+    "regard.count.closed": ("costs", "cache_numbers"),
+    "regard.count.measured": ("Measured", "measure"),
+    "regard.training.step_cost": ("Estimate", "Peak", "estimate"),
 }
 
 
 def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
-            return getattr(import_module(f"regard.count.{home}"), name)
+            return getattr(import_module(home), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -157,8 +157,8 @@ def summary(scores: Scores, items: str = "sentences") -> str:
 def smoothed_bleu(counts: BleuCounts) -> float:
     """BLEU of all sentences together, as sacreBLEU has it.
 
-    It differs from `regard.evaluation.caption_bleu` where a length of runs has no match at all: the first
-    such length counts half a match, the next a quarter (Chen and Cherry 2014, method 3).
+    It differs from `regard.evaluation.caption_bleu` where a length of runs has no match at all:
+    the first such length counts half a match, the next a quarter (Chen and Cherry 2014, method 3).
     """
     return float(_score(*(part.sum(0, keepdims=True) for part in counts))[0])
 

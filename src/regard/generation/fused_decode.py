@@ -5,8 +5,8 @@ ask about all this takes longer than the small products of a decoder's step. `pr
 when texts are begun, and `lean_step` then computes what the blocks would, from the same weights.
 Where anything is out of the ordinary there is nothing to prepare, and words go through the blocks.
 
-What was read before lies in a `regard.generation.memory`: in caches that grow, or in a room at fixed
-addresses, which a GPU needs to play a step back.
+What was read before lies in a `regard.generation.memory`: in caches that grow, or in a room at
+fixed addresses, which a GPU needs to play a step back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What one word more may read: the words before it and a context, as a decoder's step sees them.
 
-`Growing` is what the caches of blocks hold; `regard.generation.static_cache` has another, at addresses that do
-not change.
+`Growing` is what the caches of blocks hold; `regard.generation.static_cache` has another, at
+addresses that do not change.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def commit() -> str | None:
     """
     if named := os.environ.get("REGARD_COMMIT"):
         return named
-    here = Path(__file__).parents[2]  # the checkout, unless regard was installed elsewhere
+    here = Path(__file__).parents[3]  # the checkout, unless regard was installed elsewhere
     if not (here / ".git").exists():
         return None
 

@@ -7,6 +7,7 @@ seeds it was made. `regard lab CLAIM --train` makes it anew.
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,19 @@ def record(name: str, figures: dict[str, Any]) -> Path:
     path = FOLDER / f"{name}.json"
     path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def experiment(name: str) -> Any:
+    """An experiment of the checkout: `benchmarks/` is no part of the installed package."""
+    try:
+        return import_module(f"benchmarks.experiments.{name}")
+    except ModuleNotFoundError as missing:
+        if missing.name and missing.name.split(".")[0] != "benchmarks":
+            raise
+        raise UserError(
+            "this is trained by an experiment of the checkout: in its folder, "
+            "python -m regard lab CLAIM --train"
+        ) from None
 
 
 def provenance(figures: dict[str, Any]) -> str:

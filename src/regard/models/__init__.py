@@ -61,25 +61,25 @@ MODELS: Mapping[str, Entry] = MappingProxyType(
 )
 
 _HOMES = {
-    "bert": ("Bert",),
-    "block": ("Block", "BlockCache", "stack"),
-    "captioner": ("Captioner",),
-    "davit": ("DaViT",),
-    "decoder": ("Decoder",),
-    "gpt": ("GPT",),
-    "parts": ("FeedForward", "PatchEmbed", "TokenEmbed", "initialise"),
-    "pretrainer": ("Pretrainer",),
-    "seq2seq": ("Seq2Seq", "Sentences"),
-    "text_classifier": ("TextClassifier",),
-    "vit": ("ViT",),
-    "writing": ("Writing",),
+    "regard.models.bert": ("Bert",),
+    "regard.models.block": ("Block", "BlockCache", "stack"),
+    "regard.models.captioner": ("Captioner",),
+    "regard.models.davit": ("DaViT",),
+    "regard.models.decoder": ("Decoder",),
+    "regard.models.gpt": ("GPT",),
+    "regard.models.layers": ("FeedForward", "PatchEmbed", "TokenEmbed", "initialise"),
+    "regard.models.pretrainer": ("Pretrainer",),
+    "regard.models.seq2seq": ("Seq2Seq", "Sentences"),
+    "regard.models.text_classifier": ("TextClassifier",),
+    "regard.models.vit": ("ViT",),
+    "regard.generation.state": ("Writing",),
 }
 
 
 def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
-            return getattr(import_module(f"regard.models.{home}"), name)
+            return getattr(import_module(home), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

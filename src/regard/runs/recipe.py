@@ -14,7 +14,7 @@ from regard.tasks import find
 
 C = TypeVar("C")
 MOST_EPOCHS = 50  # that follow from how few images there are
-FOLDER = Path(__file__).parent / "recipes"
+FOLDER = Path(__file__).parents[1] / "tasks" / "recipes"
 
 
 @dataclass(frozen=True, kw_only=True)

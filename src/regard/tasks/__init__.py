@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from regard.errors import UserError, nearest
 
 if TYPE_CHECKING:
-    from regard.runs.run import Run, load, train
     from regard.tasks.task import Task
 
 
@@ -185,10 +184,4 @@ def _named(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("Run", "load", "train"):
-        return getattr(import_module("regard.runs.run"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-__all__ = ["TASKS", "Entry", "Run", "examples", "find", "load", "train"]
+__all__ = ["TASKS", "Entry", "examples", "find"]

@@ -6,7 +6,6 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
@@ -17,12 +16,11 @@ import torch
 from regard.attention import Mask, axial, dilated, neighbourhood, windows
 from regard.count.flops import forward_flops
 from regard.lab.claim import Claim
-from regard.lab.claims.epochs import task_with
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most, equal
 from regard.lab.figures import lines
 from regard.lab.question import Question
-from regard.lab.records import provenance, recorded
+from regard.lab.records import experiment, provenance, recorded
 from regard.models import DaViT, DaViTConfig, ViT, ViTConfig
 
 if TYPE_CHECKING:
@@ -149,7 +147,7 @@ def exponent(sides: Sequence[int], counts: Sequence[float]) -> float:
 
 def train(device: str) -> dict[str, Any]:
     """Train every choice with three seeds on CIFAR-10; needs the data."""
-    cheaper = import_module(f"regard.tasks.{task_with('cifar10-small')}.cheaper")
+    cheaper = experiment("cheaper_vit")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
         cheaper.main(cheaper.Cheaper(device=device, seeds=3, record=path))

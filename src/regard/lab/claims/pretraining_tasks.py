@@ -7,8 +7,6 @@ import math
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
@@ -24,7 +22,7 @@ from regard.lab.claim import Claim
 from regard.lab.evidence import Check, Evidence, at_least, equal
 from regard.lab.figures import bars
 from regard.lab.question import Question
-from regard.lab.records import provenance, recorded
+from regard.lab.records import experiment, provenance, recorded
 from regard.models import Pretrainer, PretrainerConfig
 
 if TYPE_CHECKING:
@@ -227,16 +225,12 @@ def numbered(
 
 def train(device: str) -> dict[str, Any]:
     """Pretrain with every choice of questions and three seeds, and fine-tune; needs the data."""
-    from regard.tasks import TASKS
-
-    task = next(name for name in TASKS if find_spec(f"regard.tasks.{name}.ablation"))
-    ablation = import_module(f"regard.tasks.{task}.ablation")
+    ablation = experiment("pretrain_ablation")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
         ablation.main(ablation.Ablation(device=device, seeds=3, record=path))
         found = json.loads(path.read_text(encoding="utf-8"))
-    measured = import_module(f"regard.tasks.{task}.learning").MEASURED
-    return condensed(found, measured, baselines(task, "wikitext-2"))
+    return condensed(found, ablation.MEASURED, baselines(ablation.TASK, "wikitext-2"))
 
 
 def condensed(

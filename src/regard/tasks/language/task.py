@@ -8,9 +8,9 @@ from typing import Any
 from regard.data.corpus import CORPORA
 from regard.data.registry import lasting
 from regard.errors import ConfigError
-from regard.generation.verify import check_cache, explain_cache
 from regard.models.config import GPTConfig
 from regard.models.gpt import GPT
+from regard.tasks.language.cache_proof import check_cache, explain_cache
 from regard.tasks.language.config import LanguageConfig
 from regard.tasks.language.data import Facts, LanguageData, WindowBatches, read, read_other
 from regard.tasks.language.loss import held, measure, measured, objective
