@@ -1,32 +1,27 @@
 """Write docs/commands.md from the commands themselves: `python docs/make_commands.py`.
 
-What a command takes is read where `--help` reads it: the signature of its function, the words
-below that, and the fields of a task's configuration. Fields with a dot in their flags are left to
-`--help`, or the page could not be read.
+What a command takes is read where `--help` reads it: its own fields, and those of a task's
+configuration. Fields in the tables of a configuration are left to `--help`, or the page could not
+be read.
 """
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING
+from importlib import import_module
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
-
-from tyro.conf import Positional
 
 from regard.cli import COMMANDS, Command
+from regard.cli.help import is_many, placeholder
+from regard.cli.parse import own_leaves
 from regard.count.subjects import PARTS
+from regard.fields import Leaf, Names, leaves, tables
 from regard.models import MODELS
-from regard.studio.forms import helps
 from regard.tasks import TASKS
 
 PAGE = Path(__file__).parent / "commands.md"
 NAMED = {"train": next(iter(TASKS)), "count": next(iter(MODELS))}  # with which flags are shown
-FIELDS = ("config", "asking")  # arguments that stand for the fields of a configuration
-WORDS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
+FIRST = {"train": "TASK"}  # a word that decides which flags there are
 ABOUT = """\
 # Commands
 
@@ -35,20 +30,25 @@ every field of a configuration. The page is written from the commands themselves
 `python docs/make_commands.py`.
 
 - A flag without a value is switched on by its name, and off with `--no-` before it: `--no-report`.
+- `--flag value` and `--flag=value` are the same. Several values are parted by spaces; numbers also
+  by commas, `--betas 0.9,0.95`. What stands after `--` is no flag, whatever it begins with.
 - The exit code is 0 on success and only then: 1 where something was found to be wrong, 2 for a
   mistake in what was typed or in the data, 130 after Ctrl-C and 143 after SIGTERM. A mistake is
   said in one sentence."""
 MORE = {
     "demo": "[The README](../README.md) shows what it draws.",
     "train": """\
-Every field of the configuration is a flag as well, with a dot for each table in it:
-`--model.width 96`, `--train.optimiser.rate 1e-3`. `regard train TASK --help` lists them with the
-defaults of the recipe, `regard train --help` lists the recipes, and
-[training.md](training.md) explains both. Each task also has flags without a dot, below.""",
+Every field of the configuration is a flag as well, by its last part, `--width 96`, and always by
+its full name, `--model.width 96`: where two tables have a field of one name, the one nearer to the
+top is meant, and of two that are equally near the full name must be typed. A table that comes in
+kinds is given its kind by its own name: `--optimiser muon`. `regard train TASK --help` lists all
+with the defaults of the recipe, `regard train --help` lists the recipes, and
+[training.md](training.md) explains both. Below stand the fields of every task's `[train]`, and for
+each task those in no table.""",
     "evaluate": "[looking.md](looking.md#measuring) explains the figures.",
     "predict": """\
 Of a run that writes texts, how it writes can be said anew: `regard predict RUN --help` lists those
-flags too, such as `--speaking.tokens 50`.""",
+flags too, such as `--tokens 50` and `--seed 7`.""",
     "look": "[looking.md](looking.md#looking) says what the maps show.",
     "compare": "[looking.md](looking.md#comparing) says what is drawn.",
     "average": "[training.md](training.md#one-run-of-several) says when that pays.",
@@ -66,15 +66,6 @@ or a part of one ({", ".join(f"`{name}`" for name in PARTS)}). Its fields are fl
 }
 
 
-class Argument(NamedTuple):
-    """One thing that can be said to a command: how it is typed, and what it means."""
-
-    typed: str
-    default: str
-    meaning: str
-    flag: bool
-
-
 def page() -> str:
     """The whole page as Markdown."""
     listed = "\n".join(
@@ -88,19 +79,20 @@ def page() -> str:
 
 def section(name: str, command: Command) -> str:
     """One command: how it is typed, its arguments and examples."""
-    said = list(arguments(function_of(name, command)))
-    words = " ".join(each.typed for each in said if not each.flag)
-    flags = "[FLAGS]" if any(each.flag for each in said) else ""
-    usage = " ".join(filter(None, (f"regard {name}", words, flags)))
+    own = own_leaves(import_module(command.module).Options)
+    places = [leaf for leaf in own if "positional" in leaf.metadata]
+    words = [FIRST[name]] if name in FIRST else []
+    usage = " ".join((f"regard {name}", *words, *map(typed_in_place, places), "[FLAGS]"))
     parts = [
         f"## `regard {name}`",
         f"{capital(command.summary)}.",
         f"```\n{usage}\n```",
-        table(said),
+        table(own),
     ]
     if name in MORE:
         parts.append(MORE[name])
     if name == "train":
+        parts.append(f"### `regard train` of every task\n\n{table(training(), defaults=False)}")
         parts += map(task_section, TASKS)
         parts.append("### Examples of `regard train`")
     return "\n\n".join([*parts, "```\n" + "\n".join(command.examples) + "\n```"])
@@ -108,82 +100,47 @@ def section(name: str, command: Command) -> str:
 
 def task_section(name: str) -> str:
     """What a task alone can be told."""
-    kind: Any = TASKS[name].load_config()
-    hints, meanings = get_type_hints(kind), helps(kind)
-    tables = [each.name for each in fields(kind) if is_dataclass(hints[each.name])]
-    said = [
-        Argument(flag(each.name, hints[each.name]), "", sentence(meanings[each.name]), True)
-        for each in fields(kind)
-        if each.name not in tables
-    ]
-    dotted = ", ".join(f"`--{each}.…`" for each in tables)
+    config = TASKS[name].load_config()()
+    own = [leaf for leaf in leaves(config) if not leaf.table]
+    listed = ", ".join(f"`[{each}]`" for each in tables(config))
     return (
-        f"### `regard train {name}`\n\n{capital(TASKS[name].summary)}.\n\n{table(said)}\n\n"
-        f"And by field: {dotted}."
+        f"### `regard train {name}`\n\n{capital(TASKS[name].summary)}.\n\n"
+        f"{table(own, defaults=False)}\n\nAnd the fields of {listed}."
     )
 
 
-def function_of(name: str, command: Command) -> Callable[..., Any]:
-    """The function whose signature is the flags."""
-    found = command.load()
-    return found([NAMED[name]] if name in NAMED else []) if command.adapts else found
+def training() -> list[Leaf]:
+    """How a run trains, by flags that every task understands."""
+    names = [Names(entry.load_config()()) for entry in TASKS.values()]
+    return [
+        leaf._replace(name=max((each.short(name) for each in names), key=len))
+        for name, leaf in names[0].leaves.items()
+        if name.startswith("train.") and all(name in each.leaves for each in names)
+    ]
 
 
-def arguments(function: Callable[..., Any]) -> Iterator[Argument]:
-    """What a function takes, in its order, but for the fields of a configuration."""
-    hints, meanings = get_type_hints(function, include_extras=True), meanings_of(function)
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name in FIELDS:
-            continue
-        hint, marks = unwrapped(hints[name])
-        many = parameter.kind is parameter.VAR_POSITIONAL
-        needed = not many and parameter.default is parameter.empty
-        if many or needed or in_place(marks):
-            word = "|".join(map(str, get_args(hint))) if get_origin(hint) is Literal else ""
-            word = word or (name.removesuffix("s") if many else name).upper()
-            typed = f"{word}…" if many else word
-            yield Argument(typed if needed else f"[{typed}]", "", meanings[name], flag=False)
-        else:
-            default = shown(parameter.default)
-            yield Argument(flag(name, hint), default, meanings[name], flag=True)
+def typed(leaf: Leaf) -> str:
+    """How an argument is typed, with a word for its value."""
+    if "positional" in leaf.metadata:
+        return typed_in_place(leaf)
+    flag = f"--{leaf.name.replace('_', '-')}"
+    if leaf.hint is bool:
+        return flag
+    return f"{flag} {placeholder(leaf).strip('{}').replace(',', '|')}"
 
 
-def unwrapped(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A type without what is said about it, and that."""
-    marks = getattr(hint, "__metadata__", ())
-    return (hint.__origin__ if marks else hint), marks
+def typed_in_place(leaf: Leaf) -> str:
+    """How an argument without a flag is typed; in brackets where it may be left out."""
+    word = placeholder(leaf).strip("{}").replace(",", "|") + ("…" if is_many(leaf.hint) else "")
+    return word if leaf.default is MISSING else f"[{word}]"
 
 
-def in_place(marks: tuple[Any, ...]) -> bool:
-    """Whether an argument is marked as one that is typed without a flag."""
-    return any(mark in getattr(Positional[int], "__metadata__", ()) for mark in marks)
-
-
-def flag(name: str, hint: Any) -> str:
-    """How a flag is typed, with a word for its value."""
-    dashed = f"--{name.replace('_', '-')}"
-    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
-    if hint is bool:
-        return dashed
-    if get_origin(hint) is Literal:
-        return f"{dashed} {'|'.join(map(str, kinds))}"
-    if get_origin(hint) is tuple:
-        return f"{dashed} {WORDS[kinds[0]]} …"
-    return f"{dashed} {WORDS[kinds[0] if kinds else hint]}"
-
-
-def shown(value: Any) -> str:
+def shown(leaf: Leaf) -> str:
     """A default that says something."""
+    value = leaf.default
     if isinstance(value, bool):
         return "on" if value else ""
-    return "" if value in (None, "", ()) else str(value)
-
-
-def meanings_of(function: Callable[..., Any]) -> dict[str, str]:
-    """What the words below a signature say of each argument."""
-    _, _, told = (inspect.getdoc(function) or "").partition("Args:\n")
-    found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", told, re.MULTILINE)
-    return {name: sentence(" ".join(words.split())) for name, words in found}
+    return "" if value in (None, "", (), MISSING) else str(value)
 
 
 def sentence(words: str) -> str:
@@ -199,14 +156,14 @@ def plain(words: str) -> str:
     return " ".join(words.split())
 
 
-def table(said: list[Argument]) -> str:
+def table(own: list[Leaf], defaults: bool = True) -> str:
     """A row for each argument; what stands in a cell must not end it."""
-    values = any(each.default for each in said)
+    values = defaults and any(map(shown, own))
     head = ["argument", *["default"] * values, "what it means"]
-    rows = [
-        [f"`{each.typed}`", *[f"`{each.default}`" if each.default else ""] * values, each.meaning]
-        for each in said
-    ]
+    rows = []
+    for leaf in own:
+        default = f"`{shown(leaf)}`" if shown(leaf) else ""
+        rows.append([f"`{typed(leaf)}`", *[default] * values, sentence(leaf.help)])
     safe = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *safe])
 

@@ -33,7 +33,7 @@ from regard.run_folder import RunFolder
 from regard.run_folder.drafts import DRAFT
 
 # What a sitting imports when it needs it: forked from here, it has it at once.
-NEEDED = ["regard.tasks.classify.task", "regard.runs.report", "tyro", "rich.progress"]
+NEEDED = ["regard.tasks.classify.task", "regard.runs.report", "rich.progress"]
 NEEDED += ["sklearn.datasets", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg"]
 NEEDED += ["torch._dynamo"]
 

@@ -355,7 +355,7 @@ def test_the_command_asks_otherwise_than_the_run_was_told(typed):
     for words, said in (
         (["--speaking.tokens", "0"], "speaking: tokens=0: at least 1"),
         (["--speaking.toknes", "3"], "did you mean --speaking.tokens?"),
-        (["--speaking.top-p", "much"], "--speaking.top-p: 'much' is no number"),
+        (["--speaking.top-p", "much"], "--speaking.top-p = 'much' is not a number"),
     ):
         code, _, err = typed("run", "the cat", *words)
         assert code == 2 and said in err and err.count("\n") == 1

@@ -7,8 +7,7 @@ import pytest
 
 import regard as rg
 from golden import expect_error, golden
-from regard.cli import main
-from regard.cli.commands import train_for
+from regard.cli import COMMANDS, main
 from regard.errors import UserError
 from regard.runs.record import command_of, flag, recorded
 from regard.runs.report import marks
@@ -64,7 +63,7 @@ def test_the_command_that_is_kept_makes_the_same_configuration(tmp_path):
     again = [*words, "--out", str(out), "--no-report", "--quiet", "--device", "cpu"]
     assert main(["train", *again, "--train.seed", "3"]) == 0
     assert rg.load(out).config == run.config
-    assert train_for(words) is not None
+    assert COMMANDS["train"].read(words) is not None
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def send(number: int) -> None:
 def test_a_command_stops_in_a_line_with_the_code_of_its_signal(number, monkeypatch, capsys):
     before, after = signal.getsignal(number), []
 
-    def ended() -> None:
+    def ended(_) -> None:
         try:
             send(number)
         finally:
@@ -45,7 +45,7 @@ def test_what_a_process_was_started_to_ignore_stays_ignored(monkeypatch):
     """`nohup regard train …` outlives its terminal."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        monkeypatch.setattr(doctor, "doctor", lambda: send(signal.SIGHUP))
+        monkeypatch.setattr(doctor, "doctor", lambda _: send(signal.SIGHUP))
         assert main(["doctor"]) == 0
     finally:
         signal.signal(signal.SIGHUP, before)

@@ -274,7 +274,7 @@ STUDIO = """
 import fcntl, signal, sys, termios
 from pathlib import Path
 from regard.studio import leases, training as trainings
-from regard.studio.command import studio
+from regard.studio.command import Options, studio
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever this test was started with
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -282,7 +282,7 @@ if sys.stdin.isatty():
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the terminal of this session
 leases.SECONDS, leases.RENEW = 1.5, 0.2
 trainings.PROGRAM = (sys.executable, "-c", sys.argv[2])
-studio(root=Path(sys.argv[1]), port=0, open_browser=False)
+studio(Options(root=Path(sys.argv[1]), port=0, open_browser=False))
 """
 TRAINER = """
 import signal, sys, time

@@ -14,7 +14,7 @@ from golden import expect_error
 from regard.errors import ConfigError, UserError
 from regard.studio import training as trainings
 from regard.studio.app import make_app
-from regard.studio.command import studio
+from regard.studio.command import Options, studio
 from regard.studio.places import FIELDS, Places, names_of
 from regard.studio.training import Trainings
 from regard.tasks import TASKS, find
@@ -159,7 +159,7 @@ def test_no_field_that_may_name_a_place_is_forgotten() -> None:
 
 def test_a_folder_of_data_that_is_not_there_is_named(tmp_path: Path) -> None:
     with expect_error(UserError):
-        studio(root=tmp_path, data=(tmp_path / "nowhere",), open_browser=False)
+        studio(Options(root=tmp_path, data=(tmp_path / "nowhere",), open_browser=False))
 
 
 # Numbers

@@ -23,16 +23,17 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from golden import expect_error
-from regard.cli import typed_in_place
-from regard.cli.commands import train_for
+from regard.cli import COMMANDS
 from regard.config import build, to_values
 from regard.errors import UserError
+from regard.fields import helps
 from regard.run_folder import RunFolder
 from regard.runs.recipe import recipes
 from regard.studio import training as trainings_module
 from regard.studio.app import make_app, page_table, version_of
 from regard.studio.command import (
     WAITING,
+    Options,
     address_of,
     check_root,
     listening,
@@ -40,7 +41,7 @@ from regard.studio.command import (
     studio,
 )
 from regard.studio.events import Seen
-from regard.studio.forms import fields_of, forms, helps, is_here, is_own
+from regard.studio.forms import fields_of, forms, is_here, is_own
 from regard.studio.leases import Lease
 from regard.studio.runs import Runs, count_of, is_locked
 from regard.studio.safety import LARGEST, is_loopback
@@ -625,13 +626,8 @@ def test_a_recipe_for_own_data_wants_to_be_told_where_they_are(
 
 def parsed(arguments: list[str]) -> dict[str, Any]:
     """How the program reads these words, found out by its own parser."""
-    import tyro
-
-    keywords = tyro.cli(typed_in_place(train_for(arguments)), args=arguments).keywords
-    keywords["config"] = to_values(
-        build(find("classify").load_config(), to_values(keywords["config"]))
-    )
-    return dict(keywords)
+    task, options, config, _ = COMMANDS["train"].read(arguments).args
+    return {"task": task, **vars(options), "config": to_values(config)}
 
 
 def asked(**changes: Any) -> tuple[list[str], dict[str, Any]]:
@@ -1016,8 +1012,8 @@ def test_a_training_that_cannot_begin_says_why(root: Path, client: TestClient) -
 def test_the_command_serves_tells_live_and_ends_in_order(root: Path) -> None:
     """One real server, asked over the network, while one real training goes on to its end."""
     code = (
-        "import sys, pathlib; from regard.studio.command import studio\n"
-        "studio(root=pathlib.Path(sys.argv[1]), port=0, open_browser=False)"
+        "import sys, pathlib; from regard.studio.command import Options, studio\n"
+        "studio(Options(root=pathlib.Path(sys.argv[1]), port=0, open_browser=False))"
     )
     server = subprocess.Popen(
         [sys.executable, "-c", code, str(root)],
@@ -1094,7 +1090,7 @@ def test_a_root_that_cannot_be_a_folder_of_runs_is_refused(tmp_path: Path) -> No
     file = tmp_path / "notes.txt"
     file.write_text("")
     with expect_error(UserError):
-        studio(root=file)
+        studio(Options(root=file))
     with expect_error(UserError):
         check_root(file / "runs")
     with expect_error(UserError):
@@ -1109,7 +1105,7 @@ def test_a_studio_without_its_server_says_how_to_install_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with expect_error(UserError):
-        studio(root=tmp_path, open_browser=False)
+        studio(Options(root=tmp_path, open_browser=False))
 
 
 def test_threads_of_what_is_loaded_sleep_and_nobody_inherits_that(

@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 
 from regard.studio import serving
 from regard.studio.app import make_app
-from regard.studio.command import listening, studio
+from regard.studio.command import Options, listening, studio
 from regard.studio.serving import CONNECTIONS, SECONDS, PatientProtocol, config_for
 
 HEAD, BODY, ANSWER = 0.4, 0.8, 0.8  # seconds in this test
@@ -234,7 +234,7 @@ def test_the_command_serves_with_these_limits(
 
     before = signal.getsignal(signal.SIGHUP)
     monkeypatch.setattr(uvicorn, "Server", Server)
-    studio(root=tmp_path, port=0, open_browser=False)
+    studio(Options(root=tmp_path, port=0, open_browser=False))
     assert signal.getsignal(signal.SIGHUP) is before
     (config,) = taken
     assert issubclass(config.http, PatientProtocol)

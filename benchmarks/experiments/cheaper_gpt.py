@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import tyro
 
 from regard.attention.cache import Kept, Remembers
 from regard.attention.linear_state import Summed
+from regard.cli.parse import from_terminal
 from regard.count.flops import forward_flops
 from regard.models.gpt import GPT
 from regard.runs.processes import Row
@@ -131,4 +131,4 @@ def main(how: Cheaper) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Cheaper, description=__doc__))
+    main(from_terminal(Cheaper, __doc__ or ""))

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-import tyro
 
+from regard.cli.parse import from_terminal
 from regard.count.flops import forward_flops
 from regard.errors import UserError
 from regard.runs.processes import Row
@@ -115,4 +115,4 @@ def main(how: Cheaper) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Cheaper, description=__doc__))
+    main(from_terminal(Cheaper, __doc__ or ""))

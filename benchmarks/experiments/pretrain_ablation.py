@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 from scipy.special import stdtrit
 
+from regard.cli.parse import from_terminal
 from regard.errors import UserError
 from regard.runs.processes import in_processes, tell, written
 from regard.runs.run import Run
@@ -237,6 +237,6 @@ def command(how: Ablation) -> str:
 if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        main(tyro.cli(Ablation, description=__doc__))
+        main(from_terminal(Ablation, __doc__ or ""))
     except UserError as trouble:
         raise SystemExit(str(trouble)) from None

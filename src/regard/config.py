@@ -70,8 +70,8 @@ def coerce(kind: Any, value: Any, *, source: str = "", key: str = "") -> Any:
                 return choice
         shown = ", ".join(map(str, arguments))
         near = difflib.get_close_matches(str(value), map(str, arguments), n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"choose among {shown}"
-        raise _error(source, f"{key} = {value!r} is not one of {shown}; {hint}", key, value)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise _error(source, f"{key} = {value!r} is not one of {shown}{hint}", key, value)
     elif origin in _UNIONS:
         absent = value is None or (isinstance(value, str) and value.lower() == "none")
         if absent and type(None) in arguments:

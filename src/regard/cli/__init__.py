@@ -1,129 +1,140 @@
-"""`regard COMMAND …`: finds the command, lets tyro read its flags, and turns errors into sentences.
+"""`regard COMMAND …`: finds the command, and turns errors into sentences and exit codes.
 
-Commands are named here and live elsewhere. Nothing heavy is imported until one is called,
-so that `regard --help` answers at once.
+Commands are named here, and each lives in a file of its own, which reads its flags by `parse` and
+returns the call to be made. Nothing heavy is imported until one is called, so that `regard --help`
+answers at once.
 """
 
-import contextlib
-import functools
-import inspect
-import io
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Annotated, Any, cast, get_type_hints
+from typing import NamedTuple
 
 from regard import __version__
-from regard.errors import ConfigError, UserError, nearest
+from regard.errors import UserError, nearest
 from regard.hardware.memory import keep_freed_memory
 from regard.tasks import examples
 from regard.training.signals import code_of, listening, words_of
 
-# What the parser says of a value, and how it is said here.
-KINDLY = {
-    r"no type matching (?:{None}\|)?(\w+) could be instantiated from \['(.*)'\]": r"'\2' is no \1",
-    r"invalid literal for int\(\) with base 10: '(.*)'": r"'\1' is no INT",
-    r"could not convert string to float: '(.*)'": r"'\1' is no FLOAT",
-    r"is no INT$": "is no whole number",
-    r"is no FLOAT$": "is no number",
-}
 
+class Command(NamedTuple):
+    """One verb: what it does in a line, how it is typed, and the module that does it."""
 
-@dataclass(frozen=True)
-class Command:
-    """One verb: what it does in a line, how it is typed, and the function that does it."""
-
+    name: str
     summary: str
     examples: tuple[str, ...]
-    target: str  # "module:function"; its signature becomes the flags
-    adapts: bool = False  # whether that function is given what was typed, and returns the command
+    module: str = ""  # its function `read` is given the command and what was typed
+    group: str = ""  # the heading it stands under in the overview
 
-    def load(self) -> Callable[..., Any]:
-        module, _, function = self.target.partition(":")
-        found: Callable[..., Any] = getattr(import_module(module), function)
-        return found
+    @property
+    def typed(self) -> str:
+        """How it is typed; a script that stands outside has its whole line for a name."""
+        return f"regard {self.name}" if self.module else self.name
+
+    def read(self, args: Sequence[str]) -> Callable[[], int | None]:
+        """The call that these words ask for, to be made."""
+        call: Callable[[], int | None] = import_module(self.module).read(self, list(args))
+        return call
 
 
-COMMANDS: Mapping[str, Command] = MappingProxyType(
-    {
-        "demo": Command(
-            "a tour on embedded data: shapes, masks, and a small model that learns",
-            ("regard demo",),
-            "regard.cli.demo:demo",
+MODELS, INSIDE, HERE = "train and use models", "see inside", "data and this machine"
+ALL = (
+    Command(
+        "train",
+        "train a model on embedded data, on data by name, or on your own",
+        examples("train"),
+        "regard.cli.train",
+        MODELS,
+    ),
+    Command(
+        "evaluate",
+        "measure a run on data it has not seen, with intervals",
+        examples("evaluate"),
+        "regard.cli.evaluate",
+        MODELS,
+    ),
+    Command(
+        "predict",
+        "ask a run about images or texts of yours, or about its own data",
+        examples("predict"),
+        "regard.cli.predict",
+        MODELS,
+    ),
+    Command(
+        "compare",
+        "curves of several runs on one figure, and how much each has memorised",
+        examples("compare"),
+        "regard.cli.compare",
+        MODELS,
+    ),
+    Command(
+        "average",
+        "one run of several that began from the same weights: their mean, often better",
+        examples("average"),
+        "regard.cli.average",
+        MODELS,
+    ),
+    Command(
+        "look",
+        "where a run looked: by layer and head, as a page or a picture",
+        examples("look"),
+        "regard.cli.look",
+        INSIDE,
+    ),
+    Command(
+        "studio",
+        "your runs in the browser, on this machine alone: live curves, and where a run looked",
+        ("regard studio", "regard studio --root elsewhere/runs --port 8400"),
+        "regard.studio.command",
+        INSIDE,
+    ),
+    Command(
+        "lab",
+        "the theory of attention, checked numerically, claim by claim",
+        (
+            "regard lab",
+            "regard lab softmax-jacobian --z -3 1 100 5 -1",
+            "regard lab --sheet 7 --out sheets/",
         ),
-        "train": Command(
-            "train a model on embedded data, on data by name, or on your own",
-            examples("train"),
-            "regard.cli.commands:train_for",
-            adapts=True,
+        "regard.lab.command",
+        INSIDE,
+    ),
+    Command(
+        "count",
+        "what a model costs: parameters, operations, memory; by formula and measured",
+        (
+            "regard count vit --width 64 --layers 5",
+            "regard count attention --width 512 --tokens 256 --over channels",
+            "regard count gpt --length 1024 --vary width=128,256 --vary tokens=256,1024",
         ),
-        "evaluate": Command(
-            "measure a run on data it has not seen, with intervals",
-            examples("evaluate"),
-            "regard.cli.commands:evaluate",
-        ),
-        "predict": Command(
-            "ask a run about images or texts of yours, or about its own data",
-            examples("predict"),
-            "regard.cli.commands:predict_for",
-            adapts=True,
-        ),
-        "look": Command(
-            "where a run looked: by layer and head, as a page or a picture",
-            examples("look"),
-            "regard.cli.commands:look",
-        ),
-        "compare": Command(
-            "curves of several runs on one figure, and how much each has memorised",
-            examples("compare"),
-            "regard.cli.commands:compare",
-        ),
-        "average": Command(
-            "one run of several that began from the same weights: their mean, often better",
-            examples("average"),
-            "regard.cli.commands:average",
-        ),
-        "studio": Command(
-            "your runs in the browser, on this machine alone: live curves, and where a run looked",
-            ("regard studio", "regard studio --root elsewhere/runs --port 8400"),
-            "regard.studio.command:studio",
-        ),
-        "data": Command(
-            "what data there is and where; check your own, fetch by name, free the cache",
-            ("regard data", "regard data fetch fashion-mnist", "regard data check photos/"),
-            "regard.cli.data:data",
-        ),
-        "lab": Command(
-            "the theory of attention, checked numerically, claim by claim",
-            (
-                "regard lab",
-                "regard lab softmax-jacobian --z -3 1 100 5 -1",
-                "regard lab --sheet 7 --out sheets/",
-            ),
-            "regard.lab.command:lab_for",
-            adapts=True,
-        ),
-        "count": Command(
-            "what a model costs: parameters, operations, memory; by formula and measured",
-            (
-                "regard count vit --width 64 --layers 5",
-                "regard count attention --width 512 --tokens 256 --over channels",
-                "regard count gpt --length 1024 --vary width=128,256 --vary tokens=256,1024",
-            ),
-            "regard.cli.count:count_for",
-            adapts=True,
-        ),
-        "doctor": Command(
-            "what this machine has: torch, devices, kernels, data, caches; and one piece of advice",
-            ("regard doctor", "regard doctor --json"),
-            "regard.cli.doctor:doctor",
-        ),
-    }
+        "regard.cli.count",
+        INSIDE,
+    ),
+    Command(
+        "demo",
+        "a tour on embedded data: shapes, masks, and a small model that learns",
+        ("regard demo",),
+        "regard.cli.demo",
+        INSIDE,
+    ),
+    Command(
+        "data",
+        "what data there is and where; check your own, fetch by name, free the cache",
+        ("regard data", "regard data fetch fashion-mnist", "regard data check photos/"),
+        "regard.cli.data",
+        HERE,
+    ),
+    Command(
+        "doctor",
+        "what this machine has: torch, devices, kernels, data, caches; and one piece of advice",
+        ("regard doctor", "regard doctor --json"),
+        "regard.cli.doctor",
+        HERE,
+    ),
 )
+COMMANDS: Mapping[str, Command] = MappingProxyType({each.name: each for each in ALL})
 
 
 # How long a thread that waits for others spins before it sleeps. By default that is longer than a
@@ -179,112 +190,38 @@ def dispatch(args: list[str]) -> int:
     elif name == "--version":
         print(f"regard {__version__}")
     elif name in COMMANDS:
-        return call(name, COMMANDS[name], rest)
+        return call(COMMANDS[name], rest)
     else:
-        raise UserError(unknown(name))
+        raise UserError(unknown_command(name))
     return 0
 
 
-def call(name: str, command: Command, args: list[str]) -> int:
-    """Parse `args` by the signature of the command's function, call it, and return its code.
+def call(command: Command, args: list[str]) -> int:
+    """Read `args` by the flags of the command, do what they ask for, and return its code.
 
     A command that says nothing was done; one that has found something wrong says 1.
     """
-    import tyro
-
     keep_freed_memory()
-    loaded = command.load()
-    if command.adapts:
-        loaded = loaded(args)
-    words = vars(loaded).get("description", command.summary)
-    framed = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(framed):
-            parsed = tyro.cli(
-                typed_in_place(loaded), args=args, prog=f"regard {name}", description=words
-            )
-    except SystemExit as leaving:
-        if leaving.code:
-            raise UserError(unframed(framed.getvalue(), name)) from None
-        if "-h" in args or "--help" in args:
-            shown = vars(loaded).get("examples", command.examples)  # of one task, its own
-            print("\n".join(("examples:", *(f"  {line}" for line in shown))))
-        raise
-    except ValueError as contradiction:  # a configuration's own word on its fields
-        raise ConfigError(str(contradiction), key=getattr(contradiction, "field", "")) from None
-    return int(parsed() or 0)
-
-
-def unframed(text: str, name: str) -> str:
-    """What the parser says in a frame of several lines, as a sentence."""
-    blocks: list[list[str]] = [[]]
-    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    for line in text.splitlines():
-        inside = line.strip("│| ")
-        if line[:1] in "╭╰+" or (inside and not inside.strip("-─")):  # an edge, or a rule
-            blocks.append([])
-        elif inside:
-            blocks[-1].append(inside)
-    if text[:1] != "╭":  # without a frame, the title is a block of its own
-        blocks = blocks[1:]
-    told, *others = [block for block in blocks if block] or [[f"regard {name} cannot read this"]]
-    first = " ".join(told).removeprefix("Error parsing ").removeprefix("config.")
-    first = first.split(" Got errors: ")[0].rstrip(". ")
-    for pattern, words in KINDLY.items():
-        first = re.sub(pattern, words, first)
-    near = next((block[1].split()[0] for block in others if block[0] == "Perhaps you meant:"), "")
-    hint = f"; did you mean {near.rstrip(',')}?" if near else f" (regard {name} --help)"
-    return first + hint
-
-
-def typed_in_place(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, with `*names` and arguments without a default typed without a flag.
-
-    It does not call what it wraps, but returns the call, to be made when all is parsed.
-    A required dataclass keeps its flags: marked so, each of its fields would lose theirs.
-    """
-    from tyro.conf import Positional, arg
-
-    signature = inspect.signature(function)
-    hints = get_type_hints(function, include_extras=True)
-    for name, parameter in signature.parameters.items():
-        many = parameter.kind is parameter.VAR_POSITIONAL
-        needed = parameter.default is parameter.empty and not is_dataclass(hints[name])
-        if many or needed:
-            # Named as in the examples: else a folder of a run would be a PATH among others.
-            word = arg(metavar=name.upper().removesuffix("S"))
-            hints[name] = Annotated[cast(Any, Positional)[hints[name]], word]
-
-    @functools.wraps(function)
-    def same(*args: Any, **kwargs: Any) -> Any:
-        # Called when all is read, so that what it raises is told from what the parser does.
-        return functools.partial(function, *args, **kwargs)
-
-    # tyro looks through a wrapper that says it is one, and would read the old hints.
-    vars(same).pop("__wrapped__")
-    vars(same)["__signature__"] = signature
-    same.__annotations__ = hints
-    return same
+    return int(command.read(args)() or 0)
 
 
 def overview() -> str:
     """The text of `regard --help`."""
     width = max(map(len, COMMANDS))
-    return "\n".join(
-        (
-            "regard: transformers you can see through",
-            "",
-            "usage: regard COMMAND [FLAGS]    regard COMMAND --help    regard --version",
-            "",
-            *(f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()),
-            "",
-            "examples:",
-            *(f"  {command.examples[-1]}" for command in COMMANDS.values()),
-        )
-    )
+    lines = ["regard: transformers you can see through", ""]
+    lines += ["usage: regard COMMAND [FLAGS]    regard COMMAND --help    regard --version"]
+    for group in (MODELS, INSIDE, HERE):
+        lines += ["", f"{group}:"]
+        lines += [
+            f"  {name:<{width}}  {command.summary}"
+            for name, command in COMMANDS.items()
+            if command.group == group
+        ]
+    lines += ["", "examples:", *(f"  {command.examples[0]}" for command in COMMANDS.values())]
+    return "\n".join(lines)
 
 
-def unknown(name: str) -> str:
+def unknown_command(name: str) -> str:
     """Say that there is no such command, and which one was probably meant."""
     kind = "flag" if name.startswith("-") else "command"
     known = ("--help", "--version") if kind == "flag" else tuple(COMMANDS)

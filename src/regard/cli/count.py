@@ -5,12 +5,13 @@ from __future__ import annotations
 import json as encoder
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from regard.cli.signatures import Device, unchecked, value_of, with_default
-from regard.config import build, to_values
+from regard.cli.parse import POSITIONAL, REPEATED, Device, after, parse
+from regard.config import change
 from regard.count.counted import closed_form, count_one, too_large
 from regard.count.formulas import Sizes
 from regard.count.subjects import PARTS, SUBJECTS, find, name_of, sizes_for
@@ -21,73 +22,71 @@ from regard.runs.recipe import recipes
 from regard.tasks import TASKS
 
 if TYPE_CHECKING:
+    from regard.cli import Command
     from regard.training.step_cost import Estimate
 
 
-def count_for(args: Sequence[str]) -> Callable[..., int | None]:
-    """The command, with the fields of the model or part named in `args` as flags."""
-    from tyro.conf import UseAppendAction, arg
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The flags of `regard count`."""
 
+    subject: str = field(metadata=POSITIONAL)
+    """A model, a part of one, or the folder of a run."""
+    batch: int = 1
+    """Texts or images at once."""
+    tokens: int | None = None
+    """Words of each text; an image has its patches."""
+    context: int | None = None
+    """Tokens of what else is read, such as a sentence to be translated."""
+    cached: bool = False
+    """Also one more token, behind the keys and values of the others."""
+    vary: tuple[str, ...] = field(default=(), metadata=REPEATED)
+    """A table over values of a field or size, such as width=64,128,256; repeatable."""
+    steps: int | None = None
+    """Also estimate a training run of so many steps here, from one layer of each kind."""
+    check: bool = False
+    """With --steps, make some real steps too, and say how far off the estimate is."""
+    device: Device = "auto"
+    """Where to measure; auto takes a GPU if there is one."""
+    recipe: str | None = None
+    """Take the model of this recipe, by name."""
+    json: bool = False
+    """One object, for programs."""
+
+
+def read(command: Command, args: Sequence[str]) -> Callable[[], int]:
+    """The count to be made; the fields of the model or part are flags too."""
     known = (word for word in args if word.replace("-", "_") in SUBJECTS)
     name = args[0] if args and not args[0].startswith("-") else next(known, None)
     if name is None:
-        if not {"-h", "--help"} & set(args):
-            raise UserError(f"count what? there are {', '.join(SUBJECTS)}: regard count vit")
-        vars(choose_a_subject)["description"] = overview()
-        return choose_a_subject
-    default = default_config(name, value_of(args, "--recipe"))
-    kind = type(default)
+        if {"-h", "--help"} & set(args):
+            print(overview(command))
+            raise SystemExit(0)
+        raise UserError(f"count what? there are {', '.join(SUBJECTS)}: regard count vit")
+    default = default_config(name, after(args, "--recipe"))
+    words = f"{(type(default).__doc__ or '').strip()}\n\nCounted, and measured beside."
+    options, changes = parse(command._replace(summary=words), Options, args, default)
+    return partial(count, options, change(default, changes))
 
-    def count(
-        subject: str,
-        config: Any,
-        batch: int = 1,
-        tokens: int | None = None,
-        context: int | None = None,
-        cached: bool = False,
-        vary: tuple[str, ...] = (),
-        steps: int | None = None,
-        check: bool = False,
-        device: Device = "auto",
-        recipe: str | None = None,
-        json: bool = False,
-    ) -> int:
-        """Count.
 
-        Args:
-            subject: a model, a part of one, or the folder of a run.
-            config: its fields.
-            batch: texts or images at once.
-            tokens: words of each text; an image has its patches.
-            context: tokens of what else is read, such as a sentence to be translated.
-            cached: also one more token, behind the keys and values of the others.
-            vary: a table over values of a field or size, such as width=64,128,256; repeatable.
-            steps: also estimate a training run of so many steps here, from one layer of each kind.
-            check: with --steps, make some real steps too, and say how far off the estimate is.
-            device: where to measure; auto takes a GPU if there is one.
-            recipe: take the model of this recipe, by name.
-            json: one object, for programs.
-        """
-        from regard.hardware.device import choose_device
+def count(options: Options, config: Any) -> int:
+    """Count one configuration, or a table of several."""
+    from regard.hardware.device import choose_device
 
-        if steps is not None and steps < 1:
-            raise UserError(f"--steps {steps}: there must be at least 1")
-        if check and steps is None:
-            raise UserError("--check holds an estimate against real steps: say --steps 1000")
-        chosen = build(kind, to_values(config))
-        asked = {"batch": batch, "tokens": tokens, "context": context}
-        if vary:
-            if steps is not None:
-                raise UserError("--steps times one model; leave --vary out")
-            return tabulate(chosen, asked, cached, vary, json)
-        sizes = sizes_for(chosen, batch, tokens, context, cached)
-        return tell(chosen, sizes, steps, check, str(choose_device(device)), json)
-
-    shown = unchecked(kind)
-    count.__annotations__["config"] = Annotated[shown, arg(name="")]
-    count.__annotations__["vary"] = UseAppendAction[tuple[str, ...]]
-    vars(count)["description"] = f"{(kind.__doc__ or '').strip()}\n\nCounted, and measured beside."
-    return with_default(count, "config", shown(**vars(default)))
+    steps = options.steps
+    if steps is not None and steps < 1:
+        raise UserError(f"--steps {steps}: there must be at least 1")
+    if options.check and steps is None:
+        raise UserError("--check holds an estimate against real steps: say --steps 1000")
+    batch, tokens, context, cached = options.batch, options.tokens, options.context, options.cached
+    if options.vary:
+        if steps is not None:
+            raise UserError("--steps times one model; leave --vary out")
+        given = {"batch": batch, "tokens": tokens, "context": context}
+        return tabulate(config, given, cached, options.vary, options.json)
+    sizes = sizes_for(config, batch, tokens, context, cached)
+    device = str(choose_device(options.device))
+    return tell(config, sizes, steps, options.check, device, options.json)
 
 
 def tell(config: Any, sizes: Sizes, steps: int | None, check: bool, device: str, json: bool) -> int:
@@ -183,14 +182,11 @@ def models_of_recipes() -> dict[str, dict[type[Any], Any]]:
     return trained
 
 
-def choose_a_subject() -> None:
-    """Only `regard count --help` comes here, since every other use names something."""
-
-
-def overview() -> str:
+def overview(command: Command) -> str:
     """What can be counted, for `regard count --help`."""
-    lines = ["Count a model: regard count vit, and regard count vit --help for all its flags.", ""]
+    lines = ["usage: regard count SUBJECT [FLAGS]", ""]
+    lines += ["Count a model: regard count vit, and regard count vit --help for all its flags.", ""]
     lines.append(f"models: {', '.join(MODELS)}")
     for name, kind in PARTS.items():
         lines.append(f"{name}: {(kind.__doc__ or '').strip()}")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", "examples:", *(f"  {line}" for line in command.examples)])

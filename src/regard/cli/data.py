@@ -1,11 +1,15 @@
 """`regard data`: what data there is, whether it is sound, how to get it, what it takes up."""
 
+from __future__ import annotations
+
 import shlex
 import shutil
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from tyro.conf import Positional
-
+from regard.cli.parse import POSITIONAL, parse
 from regard.data.cache import Kept, kept
 from regard.data.corpus import CORPORA, find_corpus, read_named, texts_in
 from regard.data.fetch import PART, fetch
@@ -17,6 +21,9 @@ from regard.data.registry import EMBEDDED, KNOWN, find, home, named_place
 from regard.data.tokens import tokens_folder
 from regard.errors import UserError
 from regard.paths import cache_folder, cached, data_folders
+
+if TYPE_CHECKING:
+    from regard.cli import Command
 
 
 class Captioned(NamedTuple):
@@ -40,28 +47,36 @@ CAPTIONED = {
 }
 
 
-def data(
-    action: Positional[Literal["list", "check", "fetch", "clean"]] = "list",
-    target: Positional[str] = "",
-    text: str = "",
-    label: str = "",
-    pair: str = "",
-    mirror: str = "",
-    dry_run: bool = False,
-    all: bool = False,
-) -> None:
-    """Show, check, fetch or free data.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The flags of `regard data`."""
 
-    Args:
-        action: list what there is; check one, or your own; fetch one by name; clean the cache.
-        target: a name or a path to check, a name to fetch, a name whose download to delete.
-        text: the column of a table to check that holds the texts, if its name does not tell.
-        label: the column that holds the labels.
-        pair: a column with a second text, if rows are pairs.
-        mirror: fetch from this address instead of the official one.
-        dry_run: only show what clean would free.
-        all: list everything that check finds, where else it is a screenful.
-    """
+    action: Literal["list", "check", "fetch", "clean"] = field(default="list", metadata=POSITIONAL)
+    """List what there is; check one, or your own; fetch one by name; clean the cache."""
+    target: str = field(default="", metadata=POSITIONAL)
+    """A name or a path to check, a name to fetch, a name whose download to delete."""
+    text: str = ""
+    """The column of a table to check that holds the texts, if its name does not tell."""
+    label: str = ""
+    """The column that holds the labels."""
+    pair: str = ""
+    """A column with a second text, if rows are pairs."""
+    mirror: str = ""
+    """Fetch from this address instead of the official one."""
+    dry_run: bool = False
+    """Only show what clean would free."""
+    all: bool = False
+    """List everything that check finds, where else it is a screenful."""
+
+
+def read(command: Command, args: Sequence[str]) -> Callable[[], None]:
+    """The call to be made."""
+    return partial(data, parse(command, Options, args)[0])
+
+
+def data(options: Options) -> None:
+    """Show, check, fetch or free data."""
+    action, target = options.action, options.target
     if action in ("check", "fetch") and not target:
         what = "NAME|PATH" if action == "check" else "|".join(KNOWN)
         raise UserError(f"regard data {action} needs one thing more: regard data {action} {what}")
@@ -69,11 +84,11 @@ def data(
         case "list":
             show_sets()
         case "check":
-            show_check(target, text, label, pair, all)
+            show_check(target, options.text, options.label, options.pair, options.all)
         case "fetch":
-            show_fetch(target, mirror)
+            show_fetch(target, options.mirror)
         case "clean":
-            show_clean(target, dry_run)
+            show_clean(target, options.dry_run)
 
 
 def show_sets() -> None:

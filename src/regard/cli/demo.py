@@ -8,18 +8,23 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import regard as rg
+from regard.cli.parse import POSITIONAL, parse
 from regard.errors import UserError
 from regard.tasks import TASKS, find
 
 # torch, rich and matplotlib are imported where they are used: `regard demo --help` needs none.
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from regard.cli import Command
 
 TOKENS = 25  # in the mask gallery: a grid of 4 × 6 and one class token
 MASKS = {  # in words → the expression
@@ -49,15 +54,28 @@ ABOUT_GRIDS = (
 )
 
 
-def demo(*tasks: str, out: Path = Path("demo"), seed: int = 0, epochs: int | None = None) -> None:
-    """Take the tour.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The flags of `regard demo`."""
 
-    Args:
-        tasks: which tasks to train on embedded data; by default all.
-        out: folder for pictures and runs; what is in it is kept, but for pictures drawn again.
-        seed: where random numbers start.
-        epochs: passes over the data; by default those of the recipe.
-    """
+    tasks: tuple[str, ...] = field(default=(), metadata=POSITIONAL)
+    """Which tasks to train on embedded data; by default all."""
+    out: Path = Path("demo")
+    """Folder for pictures and runs; what is in it is kept, but for pictures drawn again."""
+    seed: int = 0
+    """Where random numbers start."""
+    epochs: int | None = None
+    """Passes over the data; by default those of the recipe."""
+
+
+def read(command: Command, args: Sequence[str]) -> Callable[[], None]:
+    """The call to be made."""
+    return partial(demo, parse(command, Options, args)[0])
+
+
+def demo(options: Options) -> None:
+    """Take the tour."""
+    tasks, out, seed, epochs = options.tasks, options.out, options.seed, options.epochs
     if epochs is not None and epochs < 1:
         raise UserError(f"--epochs {epochs}: there must be at least 1")
     if not 0 <= seed < 2**63:

@@ -4,6 +4,8 @@ Facts are gathered into one nested dictionary, section by section; the table, th
 advice are three readings of it. Whatever is missing is reported as missing, never as a crash.
 """
 
+from __future__ import annotations
+
 import getpass
 import json as encoder
 import os
@@ -11,15 +13,21 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard import __version__
+from regard.cli.parse import parse
 from regard.data.workers import usable_cores
 from regard.hardware.machine import cpu_name
 from regard.paths import cache_folder, data_folders
+
+if TYPE_CHECKING:
+    from regard.cli import Command
 
 Facts = dict[str, dict[str, Any]]
 
@@ -39,14 +47,23 @@ KERNEL_SHAPES = {  # what is attended → (heads, queries, keys, width of a head
 }
 
 
-def doctor(json: bool = False) -> None:
-    """Report what this machine has.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The flags of `regard doctor`."""
 
-    Args:
-        json: print one JSON object instead of a table.
-    """
+    json: bool = False
+    """Print one JSON object instead of a table."""
+
+
+def read(command: Command, args: Sequence[str]) -> Callable[[], None]:
+    """The call to be made."""
+    return partial(doctor, parse(command, Options, args)[0])
+
+
+def doctor(options: Options) -> None:
+    """Report what this machine has."""
     facts = examine()
-    if json:
+    if options.json:
         print(encoder.dumps({**facts, "advice": advise(facts)}, indent=2))
     else:
         show(facts, advise(facts))

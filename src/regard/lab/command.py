@@ -5,19 +5,25 @@ from __future__ import annotations
 import inspect
 import json as encoder
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-
+from regard.cli.parse import POSITIONAL, Group, parse
 from regard.errors import UserError
+from regard.fields import Leaf
 from regard.lab.claim import Claim
 from regard.lab.claims import CLAIMS, load_claim
 from regard.lab.evidence import Evidence
 from regard.progress import progress
+
+if TYPE_CHECKING:
+    from regard.cli import Command
 
 
 class Checked(NamedTuple):
@@ -45,71 +51,72 @@ class Checked(NamedTuple):
         }
 
 
-def lab_for(args: Sequence[str]) -> Callable[..., int]:
-    """The command, with the numbers of a claim as flags where exactly one is named."""
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The flags of `regard lab`."""
+
+    claims: tuple[str, ...] = field(default=(), metadata=POSITIONAL)
+    """Which of them; all when none is named."""
+    json: bool = False
+    """One object, with an entry a claim, for programs."""
+    plot: Path | None = None
+    """A folder for a picture of each claim that has one."""
+    train: bool = False
+    """Train anew what is otherwise read from records; needs the data."""
+    device: str = "auto"
+    """Where that is trained; auto takes a GPU if there is one."""
+    docs: Path | None = None
+    """A folder for theory.md: claim by claim, with pictures."""
+    sheet: int | None = None
+    """Write a worksheet and its key, with numbers drawn by this seed."""
+    grade: Path | None = None
+    """Mark the answers in this file."""
+    out: Path = Path(".")
+    """Where a worksheet is written."""
+
+
+def read(command: Command, args: Sequence[str]) -> Callable[[], int]:
+    """The check to be made; where one claim is named, its numbers are flags too."""
     named = [word for word in args if word in CLAIMS]
-    own: dict[str, inspect.Parameter] = {}
-    if len(named) == 1:
-        own = dict(inspect.signature(load_claim(named[0]).measure, eval_str=True).parameters)
-
-    def lab(
-        *claims: str,
-        json: bool = False,
-        plot: Path | None = None,
-        train: bool = False,
-        device: str = "auto",
-        docs: Path | None = None,
-        sheet: int | None = None,
-        grade: Path | None = None,
-        out: Path = Path("."),
-        **numbers: Any,
-    ) -> int:
-        """Check claims.
-
-        Args:
-            claims: which of them; all when none is named.
-            json: one object, with an entry a claim, for programs.
-            plot: a folder for a picture of each claim that has one.
-            train: train anew what is otherwise read from records; needs the data.
-            device: where that is trained; auto takes a GPU if there is one.
-            docs: a folder for theory.md: claim by claim, with pictures.
-            sheet: write a worksheet and its key, with numbers drawn by this seed.
-            grade: mark the answers in this file.
-            out: where a worksheet is written.
-        """
-        for name in claims:
-            load_claim(name)  # says which was meant
-        if sheet is not None and grade is not None:
-            raise UserError("--sheet writes a worksheet and --grade marks one: one at a time")
-        if sheet is not None or grade is not None:
-            from regard.lab import marking, worksheet
-
-            if sheet is not None:
-                return worksheet.write(sheet, claims or CLAIMS, out)
-            assert grade is not None
-            return marking.mark(grade)
-        return check(claims or CLAIMS, numbers, json, plot, train, device, docs)
-
-    signature = inspect.signature(lab, eval_str=True)
-    kept = [each for name, each in signature.parameters.items() if name != "numbers"]
-    for name, each in own.items():
-        if name in signature.parameters:
-            raise ValueError(f"{named[0]} measures with {name}, which is a flag of the lab itself")
-        kept.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    vars(lab)["__signature__"] = signature.replace(parameters=kept)
-    lab.__annotations__ = {each.name: each.annotation for each in kept} | {"return": int}
-    lab.__doc__ = described(lab.__doc__ or "", named, own)
-    return lab
+    more = [Group(f"numbers of {named[0]}", numbers_of(named[0]))] if len(named) == 1 else []
+    options, numbers = parse(command, Options, args, more=more)
+    return partial(lab, options, numbers)
 
 
-def described(words: str, named: Sequence[str], own: dict[str, inspect.Parameter]) -> str:
-    """The help of the lab, with the words that a claim has for its numbers."""
-    if not own:
-        return words
-    told = inspect.getdoc(load_claim(named[0]).measure) or ""
-    _, _, arguments = told.partition("Args:\n")
-    indented = "\n".join(f"        {line}" for line in arguments.splitlines())
-    return f"{words.rstrip()}\n{indented}\n"
+def numbers_of(name: str) -> tuple[Leaf, ...]:
+    """What a claim is measured with, as flags: the arguments of its `measure`."""
+    measure = load_claim(name).measure
+    words = words_on(measure)
+    return tuple(
+        Leaf(each.name, each.annotation, each.default, words.get(each.name, ""))
+        for each in inspect.signature(measure, eval_str=True).parameters.values()
+    )
+
+
+def words_on(function: Callable[..., Any]) -> dict[str, str]:
+    """What the words below a signature say of each argument."""
+    _, _, words = (inspect.getdoc(function) or "").partition("Args:\n")
+    found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", words, re.MULTILINE)
+    return {name: text[:1].upper() + " ".join(text[1:].split()) for name, text in found}
+
+
+def lab(options: Options, numbers: dict[str, Any]) -> int:
+    """Check claims, or write or mark a worksheet on them."""
+    for name in options.claims:
+        load_claim(name)  # says which was meant
+    if options.sheet is not None and options.grade is not None:
+        raise UserError("--sheet writes a worksheet and --grade marks one: one at a time")
+    claims = options.claims or tuple(CLAIMS)
+    if options.sheet is not None or options.grade is not None:
+        from regard.lab import marking, worksheet
+
+        if options.sheet is not None:
+            return worksheet.write(options.sheet, claims, options.out)
+        assert options.grade is not None
+        return marking.mark(options.grade)
+    return check(
+        claims, numbers, options.json, options.plot, options.train, options.device, options.docs
+    )
 
 
 def check(
@@ -152,6 +159,8 @@ def check(
 
 def checked(claim: Claim, numbers: dict[str, Any] | None = None) -> Checked:
     """Measure a claim."""
+    import torch  # which the help of the command does not need
+
     ours = inspect.signature(claim.measure).parameters
     own = any(value != ours[name].default for name, value in (numbers or {}).items())
     began = time.perf_counter()

@@ -25,6 +25,7 @@ from regard.config import build, change, to_values
 from regard.data.labelled_sets import LABELLED
 from regard.data.registry import as_typed
 from regard.errors import ConfigError, UserError
+from regard.fields import in_full
 from regard.generation.sample import fresh_seed
 from regard.hardware.device import choose_device
 from regard.run_folder import RunFolder, epochs_in
@@ -72,11 +73,10 @@ def train(
     """Train a model and return its run, in the folder `out` or as a new one in `root`.
 
     Without `threads` it takes the number of CPU threads that is fastest as it begins.
-    `changes` are fields of the configuration: `model={"width": 96}`, `batch=64`, or with dotted
-    names as `**{"train.optimiser.rate": 1e-3}`. With `test`, the run is measured on test in the
-    end, beside what its recipe promises. An `attention` of your own has the arguments of `attend`;
-    the run does not keep your code, so it is loaded with `rg.load(run, attention=…)`. With
-    `accept_edits` it goes on with a run, or begins from one, of which files were edited.
+    `changes` are fields of the configuration by their last part, `batch=64, rate=1e-3`, by table,
+    `model={"width": 96}`, or in full, `**{"train.optimiser.rate": 1e-3}`. `test` measures on test
+    in the end, beside what the recipe promises. An `attention` of your own has the arguments of
+    `attend`, and `rg.load` needs it again. `accept_edits` accepts a run whose files were edited.
     """
     entry = find(task)
     if resume:
@@ -99,7 +99,7 @@ def train(
     options = {} if attention is None else {"attention": attention}
     session = Session(
         entry.load(),
-        change(config, said),
+        change(config, in_full(config, said)),
         chosen,
         quiet=quiet,
         accept_edits=accept_edits,

@@ -8,35 +8,50 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from regard.cli.parse import POSITIONAL, parse
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.cli import Command
 
 WAITING = "OMP_WAIT_POLICY"  # which OpenMP reads once, when it is loaded
 
 
-def studio(
-    *runs: Path,
-    root: Path = Path("runs"),
-    host: str = "127.0.0.1",
-    port: int = 8347,
-    open_browser: bool = True,
-    data: tuple[Path, ...] = (),
-    keep_training: bool = False,
-) -> None:
-    """See your runs in the browser.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The flags of `regard studio`."""
 
-    Args:
-        runs: folders of runs to show beside those in the root.
-        root: the folder with your runs; new ones are made there.
-        host: the address to listen on; any but this machine's own asks visitors for a token.
-        port: the port to listen on; 0 takes one that is free.
-        open_browser: open the page at once.
-        data: folders with data of your own; the page may name what lies in them, or in the root.
-        keep_training: let trainings go on when the studio ends; the page can say so of each.
-    """
+    runs: tuple[Path, ...] = field(default=(), metadata=POSITIONAL)
+    """Folders of runs to show beside those in the root."""
+    root: Path = Path("runs")
+    """The folder with your runs; new ones are made there."""
+    host: str = "127.0.0.1"
+    """The address to listen on; any but this machine's own asks visitors for a token."""
+    port: int = 8347
+    """The port to listen on; 0 takes one that is free."""
+    open_browser: bool = True
+    """Open the page at once."""
+    data: tuple[Path, ...] = ()
+    """Folders with data of your own; the page may name what lies in them, or in the root."""
+    keep_training: bool = False
+    """Let trainings go on when the studio ends; the page can say so of each."""
+
+
+def read(command: Command, args: Sequence[str]) -> Callable[[], None]:
+    """The call to be made."""
+    return partial(studio, parse(command, Options, args)[0])
+
+
+def studio(options: Options) -> None:
+    """See your runs in the browser."""
+    root, host, port = options.root, options.host, options.port
     try:
         with sleeping_threads():
             import uvicorn
@@ -53,7 +68,7 @@ def studio(
     from regard.studio.safety import is_loopback
 
     check_root(root)
-    for folder in data:
+    for folder in options.data:
         if not os.path.isdir(folder):
             raise UserError(f"--data {folder}: there is no such folder")
     with listening(host, port) as listener:
@@ -61,12 +76,12 @@ def studio(
         token = None if is_loopback(host) else secrets.token_urlsafe(24)
         app = make_app(
             root,
-            runs,
+            options.runs,
             token=token,
             host=host,
             port=port,
-            data=data,
-            keep_training=keep_training,
+            data=options.data,
+            keep_training=options.keep_training,
         )
         address = address_of(host, port, token)
         yet = "" if root.exists() else " (a folder that the first run will make)"
@@ -81,7 +96,7 @@ def studio(
             # Started in the background by a shell: its trainings could not be interrupted either.
             signal.signal(signal.SIGINT, signal.default_int_handler)
         server = uvicorn.Server(config_for(app))
-        if open_browser and has_screen():
+        if options.open_browser and has_screen():
             open_soon(address)
         with suppress(KeyboardInterrupt), ending_with_terminal():  # which is how it ends
             server.run(sockets=[listener])

@@ -5,16 +5,10 @@ The words are those that stand under the fields in the source, as `--help` shows
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
 import typing
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from functools import cache
-from itertools import pairwise
 from typing import Any, Literal
 
+from regard.fields import leaves
 from regard.runs.recipe import Recipe, recipes
 from regard.tasks import TASKS
 
@@ -83,22 +77,18 @@ def is_here(data: str) -> bool:
     return resolve(data).exists()
 
 
-def fields_of(config: Any, under: str = "") -> list[dict[str, Any]]:
+def fields_of(config: Any) -> list[dict[str, Any]]:
     """The fields of a configuration and of the tables in it, by dotted name."""
-    hints, help_on = typing.get_type_hints(type(config)), helps(typing.cast(Any, type(config)))
     found: list[dict[str, Any]] = []
-    for each in fields(config):
-        value, name = getattr(config, each.name), f"{under}{each.name}"
-        if not each.init:
-            continue
-        if is_dataclass(value):
-            found += fields_of(value, f"{name}.")
-            continue
-        hint = hints[each.name]
-        line = {"name": name, "kind": KINDS.get(hint, "text"), "default": shown(value)}
-        if typing.get_origin(hint) is Literal:
-            line |= {"kind": "choice", "choices": list(typing.get_args(hint))}
-        found.append({**line, "help": help_on.get(each.name, "")})
+    for leaf in leaves(config):
+        line = {
+            "name": leaf.name,
+            "kind": KINDS.get(leaf.hint, "text"),
+            "default": shown(leaf.default),
+        }
+        if typing.get_origin(leaf.hint) is Literal:
+            line |= {"kind": "choice", "choices": list(typing.get_args(leaf.hint))}
+        found.append({**line, "help": leaf.help})
     return found
 
 
@@ -107,34 +97,6 @@ def shown(value: Any) -> Any:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
-def joined(config: Any, under: str = "") -> dict[str, Any]:
+def joined(config: Any) -> dict[str, Any]:
     """All values of a configuration by dotted name."""
-    found: dict[str, Any] = {}
-    for each in fields(config):
-        value = getattr(config, each.name)
-        if is_dataclass(value):
-            found |= joined(value, f"{under}{each.name}.")
-        elif each.init:
-            found[f"{under}{each.name}"] = value
-    return found
-
-
-@cache
-def helps(kind: Any) -> Mapping[str, str]:
-    """What stands under each field of a dataclass, and of those it is made from."""
-    found: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        if "__dataclass_fields__" not in vars(base):
-            continue
-        tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-        body = tree.body if isinstance(tree, ast.ClassDef) else []
-        for line, after in pairwise(body):
-            if (
-                isinstance(line, ast.AnnAssign)
-                and isinstance(line.target, ast.Name)
-                and isinstance(after, ast.Expr)
-                and isinstance(after.value, ast.Constant)
-                and isinstance(after.value.value, str)
-            ):
-                found[line.target.id] = inspect.cleandoc(after.value.value)
-    return found
+    return {leaf.name: leaf.default for leaf in leaves(config)}

@@ -49,13 +49,18 @@ class ClassifyConfig:
             )
         if not 0 <= self.smoothing < 1:
             raise FieldError(f"smoothing={self.smoothing}: a share lies in 0 ≤ … < 1", "smoothing")
-        other = next(name for name in TABLES.values() if name != self.table)
-        self.expect_default(other)
+        for name in self.idle:
+            self.expect_default(name)
 
     @property
     def table(self) -> str:
         """The name of the field that describes the model which is trained."""
         return TABLES[self.kind]
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """The names of the fields that describe models which are not trained."""
+        return tuple(name for name in TABLES.values() if name != self.table)
 
     @property
     def chosen(self) -> ViTConfig | DaViTConfig:
