@@ -36,19 +36,19 @@ every field of a configuration. The page is written from the commands themselves
   mistake in what was typed or in the data, 130 after Ctrl-C and 143 after SIGTERM. A mistake is
   said in one sentence."""
 MORE = {
-    "demo": "[The README](../README.md) shows what it draws.",
+    "demo": "[A page of the tour](tour/3-vit.md) shows what it draws of digits.",
     "train": """\
 Every field of the configuration is a flag as well, by its last part, `--width 96`, and always by
 its full name, `--model.width 96`: where two tables have a field of one name, the one nearer to the
 top is meant, and of two that are equally near the full name must be typed. A table that comes in
-kinds is given its kind by its own name: `--optimiser muon`. `regard train TASK --help` lists all
-with the defaults of the recipe, `regard train --help` lists the recipes, and
+kinds is given its kind by the name of the table. `regard train TASK --help` lists all with the
+defaults of the recipe, `regard train --help` lists the recipes, and
 [training.md](training.md) explains both. Below stand the fields of every task's `[train]`, and for
 each task those in no table.""",
     "evaluate": "[looking.md](looking.md#measuring) explains the figures.",
     "predict": """\
 Of a run that writes texts, how it writes can be said anew: `regard predict RUN --help` lists those
-flags too, such as `--tokens 50` and `--seed 7`.""",
+flags too, such as `--temperature 0.5` and `--seed 7`.""",
     "look": "[looking.md](looking.md#looking) says what the maps show.",
     "compare": "[looking.md](looking.md#comparing) says what is drawn.",
     "average": "[training.md](training.md#one-run-of-several) says when that pays.",

@@ -3,7 +3,8 @@
     python tests/side_by_side_flags.py > flags.md
 
 `fixtures/flags_before.json` keeps the flags of each command before they were made from
-fields, and `fixtures/flags_now.json`, where there is one, what is called otherwise since.
+fields, `refused` those that always ended in an error, and `fixtures/flags_now.json`, where there
+is one, what is called otherwise since.
 """
 
 from __future__ import annotations
@@ -28,12 +29,6 @@ RENAMED = FIXTURES / "flags_now.json"
 NOW: Mapping[str, str] = (
     json.loads(RENAMED.read_text(encoding="utf-8")) if RENAMED.is_file() else {}
 )
-# Of these runs nothing is drawn, and flags about drawing were always refused.
-REFUSED = {
-    f"predict {task} {flag}"
-    for task in ("classify", "caption", "sentiment", "pretrain")
-    for flag in ("--seed", "--num-samples")
-}
 
 
 def command_now(command: str) -> str:
@@ -103,7 +98,7 @@ def page() -> str:
         rows = [
             row(command, flag, now.known)
             for flag in (*before["flags"], *before["off"])
-            if f"{command} {flag}" not in REFUSED and (" " not in command or flag not in shared)
+            if " " not in command or flag not in shared
         ]
         title = f"## regard {command}"
         if command_now(command) != command:

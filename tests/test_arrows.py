@@ -31,7 +31,10 @@ RANK = {name: rank for rank, name in enumerate(STAGES, start=1)} | {"__main__": 
 COMPANIONS = {"lab", "studio"}  # which nothing in the core imports
 
 # What stands left of all imports only what does so too: it needs no line here.
-BASE = {"errors", "config", "fields", "paths", "hardware", "progress", "run_folder"}
+BASE = {"errors", "config", "fields", "paths", "hardware", "progress", "run_folder"} | {
+    "typos",
+    "usual_names",
+}
 
 # Edges that still point left, by name: a landing may only shorten this list.
 EXCEPTIONS = {

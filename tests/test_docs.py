@@ -30,6 +30,7 @@ from regard.data.corpus import CORPORA
 from regard.data.labelled import LABELLED
 from regard.data.pairs import PAIRS
 from regard.data.registry import EMBEDDED, KNOWN
+from regard.errors import UserError
 from regard.hardware.device import does_not_fit
 from regard.models import MODELS
 from regard.run_folder import RunFolder
@@ -231,7 +232,7 @@ def test_every_command_line_in_the_pages_can_be_typed(workplace, monkeypatch):
 def test_a_command_line_that_is_wrong_is_found_out(capsys):
     text = "```\nregard lab [NAME…] [FLAGS]\n$ regard lab --jsn  # why\nno\n```\nregard x\n"
     assert list(command_lines(text)) == ["regard lab --jsn  # why"]
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match="did you mean --json"):
         parsed(["lab", "--jsn"])
     assert parsed(["lab", "--json"]).args[0].json
 
@@ -280,9 +281,9 @@ def test_the_list_of_pages_has_every_page():
     assert [name for name in pages if f"]({name})" not in text] == []
 
 
-def test_the_readme_lists_the_extras_and_the_citation_has_the_version():
+def test_the_page_on_installing_lists_the_extras_and_the_citation_has_the_version():
     facts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     assert [x for x in facts["optional-dependencies"] if f"| `{x}` |" not in text] == []
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     for line in (f"version: {regard.__version__}", f"license: {facts['license']}"):

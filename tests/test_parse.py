@@ -16,10 +16,10 @@ from regard.cli import COMMANDS, Command, main, parse
 from regard.cli.parse import POSITIONAL, REPEATED, Group
 from regard.config import change
 from regard.errors import UserError
-from regard.fields import Leaf, Names, helps, leaves
+from regard.fields import Leaf, Names, helps, in_full, leaves
 from regard.runs.recipe import choose_recipe
 from regard.tasks import TASKS, find
-from side_by_side_flags import BEFORE, REFUSED, command_now, flag_now, flags_of, script_flags
+from side_by_side_flags import BEFORE, command_now, flag_now, flags_of, script_flags
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Train:
     """Passes over the data."""
     seed: int = 0
     """Where random numbers start."""
-    clip: float | None = None
+    limit: float | None = None
     """Largest norm."""
     compile: bool = True
     """Whether it is compiled,
@@ -152,9 +152,22 @@ class Nested:
     sampling: Config = Config()
 
 
+def test_changes_in_python_are_resolved_alike():
+    given = {"lr": 0.5, "optimizer": "muon", "optimizer.betas": (0, 0), "model.heads": 2, "new": 1}
+    assert in_full(Config(), given) == {
+        "train.optimizer.lr": 0.5,
+        "train.optimizer.name": "muon",
+        "train.optimizer.betas": (0, 0),
+        "model.heads": 2,
+        "new": 1,  # which `build` answers
+    }
+    with pytest.raises(UserError, match=r"^heads is in several tables"):
+        in_full(Config(), {"heads": 2})
+
+
 def test_the_nearest_to_the_top_is_meant():
     assert Names(Nested()).field("width") == "stack.width"
-    assert Names(Nested()).field("clip") == "sampling.train.clip"
+    assert Names(Nested()).field("limit") == "sampling.train.limit"
 
 
 @dataclass(frozen=True)
@@ -187,7 +200,7 @@ def test_few_fields_of_a_task_have_to_be_said_in_full(task):
     long = [name for name in names.leaves if "." in names.short(name)]
     hidden = (*names.idle, "model.encoder.")  # as another model, or an encoder within a model
     assert len([name for name in long if not name.startswith(hidden)]) <= 3, long
-    for word in ("epochs", "seed", "batch", "width", "layers", "heads", "dropout", "patience"):
+    for word in ("epochs", "seed", "width", "layers", "heads", "dropout", "patience"):
         assert len(names.meant(word)) == 1, word
 
 
@@ -208,9 +221,9 @@ def test_what_a_field_means_is_the_string_under_it():
         ("", {}),
         ("--lr 3e-4", {"train.optimizer.lr": 3e-4}),
         ("--train.optimizer.lr=3e-4", {"train.optimizer.lr": 3e-4}),
-        ("--clip -1e-3", {"train.clip": -1e-3}),
-        ("--clip -.5 --seed -3", {"train.clip": -0.5, "train.seed": -3}),
-        ("--clip=none", {"train.clip": None}),
+        ("--limit -1e-3", {"train.limit": -1e-3}),
+        ("--limit -.5 --seed -3", {"train.limit": -0.5, "train.seed": -3}),
+        ("--limit=none", {"train.limit": None}),
         ("--betas 0.8 0.9", {"train.optimizer.betas": (0.8, 0.9)}),
         ("--betas 0.8,0.9", {"train.optimizer.betas": (0.8, 0.9)}),
         ("--betas=0.8,0.9 --lr 1", {"train.optimizer.betas": (0.8, 0.9), "train.optimizer.lr": 1}),
@@ -295,7 +308,7 @@ def test_words_in_their_places_may_stand_before_and_behind_flags(line, given):
             "there is no --model.depth; in [model] there are --model.width, --",
         ),
         ("run --no-reprot", "there is no --no-reprot; did you mean --no-report?"),
-        ("run --learning-rate 3", "there is no --learning-rate; regard play has --device, --index"),
+        ("run --learning-rate 3", "--learning-rate is called --lr here"),
         ("run -x", "there is no -x; regard play has"),
         ("run --lr.x 3", "there is no --lr.x"),
         ("run --dev cpu", "there is no --dev;"),  # nothing is guessed from how a flag begins
@@ -315,23 +328,6 @@ def test_what_is_far_from_every_flag_is_answered_with_what_there_is():
     assert all(f"--{name}" in words for name in ("report", "device", "data", "skip-invalid"))
     assert "[model]" in words and "[train.optimizer]" in words and "--width" not in words
     assert words.endswith(": regard play --help")
-
-
-def test_the_answer_of_other_libraries_names_comes_first(monkeypatch):
-    seen = []
-
-    def usual(flag, known):
-        seen.append(known)
-        return f"{flag} is called --lr here" if flag == "--learning-rate" else None
-
-    module = type(sys)("regard.usual_names")
-    module.answer_flag = usual
-    monkeypatch.setitem(sys.modules, "regard.usual_names", module)
-    with pytest.raises(UserError, match=r"^--learning-rate is called --lr here$"):
-        read("run --learning-rate 3")
-    with pytest.raises(UserError, match=r"^there is no --widht; did you mean --width\?"):
-        read("run --widht 3")
-    assert {"--lr", "--train.optimizer.lr", "--device", "--no-report"} <= set(seen[0])
 
 
 def test_more_flags_than_those_of_fields_can_be_added():
@@ -386,7 +382,7 @@ def test_the_help_has_short_names_first_and_says_which_field_each_sets(shown):
         r"^  --betas X … +How long it remembers\. \(train\.optimizer\.betas = 0\.9 0\.999\)$",
         r"^  --compile, --no-compile\n? +Whether it is compiled, and then faster\.",
         r"^  --sampling\.heads N +At once\. \(sampling\.heads = 1\)$",
-        r"^  --clip X +Largest norm\. \(train\.clip = none\)$",
+        r"^  --limit X +Largest norm\. \(train\.limit = none\)$",
     ):
         assert re.search(line, shown, re.MULTILINE), line
     assert shown.endswith("examples:\n  regard play run\n")
@@ -413,20 +409,19 @@ def test_the_help_of_every_command_fits_its_terminal(words, columns, monkeypatch
 def test_every_flag_and_every_place_of_before_is_there(command):
     """What is called as it was sets the field of that name, and a switch is what it was."""
     before, now = BEFORE[command], command_now(command)
-    typed = [flag for flag in before["flags"] if f"{command} {flag}" not in REFUSED]
-    assert typed or before["words"]
+    assert before["flags"] or before["words"]
     if now.startswith("python -m "):
-        assert {flag_now(command, flag) for flag in typed} <= script_flags(now)
+        assert {flag_now(command, flag) for flag in before["flags"]} <= script_flags(now)
         return
     flags = flags_of(now)
-    for flag in (*typed, *before["off"]):
+    for flag in (*before["flags"], *before["off"]):
         leaf, on = flags.known[flag_now(command, flag)]
         if flag_now(command, flag) == flag:
             assert on == (flag not in before["off"])
             *path, last = leaf.name.replace("_", "-").split(".")
             last = last if on else f"no-{last}"
             assert flag in (f"--{last}", f"--{'.'.join([*path, last])}")
-    assert not {flag for flag in before["flags"] if f"{command} {flag}" in REFUSED} & {*flags.known}
+    assert not {*before.get("refused", ())} & {*flags.known}
     places = [each.name for each in flags.places]
     first = ("task",) if command.split()[0] == "train" else ()  # which is read before all else
     assert [each for each in before["words"] if each not in first] == places
@@ -448,9 +443,9 @@ def words_of(line: str):
 
 
 def test_the_task_is_the_first_word_and_no_switch_swallows_it():
-    for line in ("classify --skip-bad", "--skip-bad classify", "--skip-bad --quiet classify"):
+    for line in ("classify --no-bias", "--no-bias classify", "--no-bias --quiet classify"):
         task, _, config, recipe = words_of(line)
-        assert (task, config.skip_bad, recipe.name) == ("classify", True, "digits")
+        assert (task, config.model.bias, recipe.name) == ("classify", False, "digits")
     assert words_of("--epochs 3 classify")[2].train.epochs == 3
 
 
@@ -483,13 +478,11 @@ def test_the_model_that_is_trained_has_the_short_names():
 def test_python_has_the_same_short_names(monkeypatch):
     kept = []
     monkeypatch.setattr("regard.runs.run.go", lambda session, **_: kept.append(session.config))
-    rg.train("classify", data="digits", rate=0.5, optimiser="muon", width=32, quiet=True)
-    rg.train("classify", data="digits", optimiser={"rate": 0.5}, model={"width": 32})
-    rg.train("classify", recipe="cifar10-davit", data="digits", kind="davit", heads=(1, 2))
-    with pytest.raises(UserError, match=r"^hidden is in several tables: write masking\.hidden or "):
-        rg.train("pretrain", hidden=3)
-    assert kept[0].train.optimiser.rate == kept[1].train.optimiser.rate == 0.5
-    assert kept[0].train.optimiser.kind == "muon" and kept[0].model.width == 32
+    rg.train("classify", data="digits", seed=3, width=32, quiet=True)
+    rg.train("classify", data="digits", train={"seed": 3}, **{"model.width": 32})
+    rg.train("classify", recipe="cifar10-davit", data="digits", heads=(1, 2))
+    assert kept[0] == kept[1]
+    assert kept[0].train.seed == 3 and kept[0].model.width == 32
     assert kept[2].davit.heads == (1, 2)
 
 

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def test_time_is_the_mean_over_seeds_everywhere(
     assert "30 s" in said and "10 s" not in said and "50 s" not in said
     _, (data, *_) = best.SHOWN[task]
     record(results, run_a=of_a_task(task, seen, data=data))
-    assert "| 30 s |" in best.in_short() and "| 30 s, x |" in best.for_readme()
+    assert "| 30 s, x |" in best.in_short() and "| 30 s, x |" in best.in_full()
 
 
 def test_times_of_a_shared_gpu_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,12 +188,12 @@ def test_a_figure_on_validation_is_of_data_without_a_test() -> None:
         assert (facts["split"] == "validation") == (not has_test), facts["recipe"]
 
 
-def test_the_readme_has_a_command_of_a_known_recipe_in_every_row() -> None:
-    rows = best.for_readme().splitlines()[2:]
+@pytest.mark.parametrize("made", [best.in_short, best.in_full])
+def test_every_best_run_has_a_command_of_a_known_recipe(made: Callable[[], str]) -> None:
     tasks = set()
-    for row in rows:
+    for row in made().splitlines()[2:]:
         _, command, parameters, measured, time = row.removesuffix(" |").split(" | ")
-        task, name = re.findall(r"regard train (\w+) --recipe ([\w-]+)", command)[0]
+        task, name = re.findall(r"regard train ([\w-]+) --recipe ([\w-]+)", command)[0]
         tasks.add(task)
         assert name in recipes(task)
         assert ("--split test2017" in command) == ("test2017:" in measured)
@@ -203,8 +204,8 @@ def test_the_readme_has_a_command_of_a_known_recipe_in_every_row() -> None:
     assert tasks == set(best.SHOWN) == set(best.TOLD)
 
 
-def test_every_recipe_on_a_board_and_the_best_of_fashion_mnist_are_in_the_readme() -> None:
-    table = best.for_readme()
+def test_every_recipe_on_a_board_and_the_best_of_fashion_mnist_are_on_the_page() -> None:
+    table = best.in_full()
     names = [facts["recipe"] for _, facts in with_courses()]
     assert len(names) >= 4
     for name in (*names, "fashion-mnist-large"):
@@ -217,7 +218,7 @@ def test_the_best_of_each_split_is_shown_and_no_other(results: Path) -> None:
         more = {"split": split, "mean": mean, "recipe": f"r{number}", "data": "multi30k"}
         record(results, **{f"run_{number}": of_a_task("translate", figures, **more)})
     assert [facts["recipe"] for facts in best.shown("translate", "multi30k")] == ["r1", "r2"]
-    assert "Multi30k test (test2016): BLEU 40.0 (40.0 to 40.0), 2 seeds" in best.for_readme()
+    assert "Multi30k test (test2016): BLEU 40.0 (40.0 to 40.0), 2 seeds" in best.in_full()
 
 
 def test_a_recipe_with_changes_is_told_by_its_flags() -> None:
@@ -391,7 +392,7 @@ def test_a_ratio_stands_beside_the_weak_and_the_strong_rival(results: Path) -> N
     record(results, bench_decoding_cuda={"rows": [{"words_per_second": compiled}]})
     record(results, bench_decoding_cpu={"rows": [{"words_per_second": rates}]})
     against = "transformers, eager / compiled"
-    assert ratios.one_text() == [["writing one text", against, "12 / 2.50", "12 / –"]]
+    assert ratios.one_text() == [["generating one text", against, "12 / 2.50", "12 / –"]]
 
     rates = {"regard": 3.0, "transformers": 3.0, "transformers, compiled": 4.0}
     rows = [{"model": "m", "images_per_second": rates | {"regard, compiled": 6.0}}]

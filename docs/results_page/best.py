@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from regard.tasks.pretrain_bert.report import ASKED
 from results_page.cells import percent, spread, table, took
-from results_page.commands import data_name, gives, label, split_name, training
+from results_page.commands import data_name, gives, split_name, training
 from results_page.courses import with_courses
 from results_page.records import Facts, mean_of, runs_of, seen
 
@@ -18,28 +18,32 @@ SHOWN = {
     "pretrain": ("pretraining", ("wikitext-2",)),
 }
 
+HEAD = ["task", "command", "parameters", "measured", "time"]
+
 
 def in_short() -> str:
-    """The best run of each task on its first data set."""
+    """The best run of each task on its first data set, for the README."""
     rows = []
     for task, (name, (data, *_)) in SHOWN.items():
-        for facts in best(task, data)[:1]:
-            cells = [name, label(facts), f"{facts['parameters']:,}"]
-            rows.append([*cells, result(facts), took(facts)])
-    return table(["task", "recipe", "parameters", "measured", "time"], rows)
+        rows += [row(f"{name} (`{task}`)", facts) for facts in best(task, data)[:1]]
+    return table(HEAD, rows)
 
 
-def for_readme() -> str:
-    """The best runs of each task, each with the command that gives its figure."""
+def in_full() -> str:
+    """The best runs of each task on all its data sets, and of CIFAR-10 all that are on a board."""
     rows = []
     for task, (name, data) in SHOWN.items():
         found = [facts for each in data for facts in shown(task, each)]
         for number, facts in enumerate(found):
-            group = f"{name} (`{task}`)" if number == 0 else ""
-            cells = [group, gives(facts), f"{facts['parameters']:,}"]
-            place = facts["device"].removeprefix("NVIDIA ")
-            rows.append([*cells, result(facts), f"{took(facts)}, {place}"])
-    return table(["task", "command", "parameters", "measured", "time"], rows)
+            rows.append(row(f"{name} (`{task}`)" if number == 0 else "", facts))
+    return table(HEAD, rows)
+
+
+def row(group: str, facts: Facts) -> list[str]:
+    """A run, with the command that gives its figure."""
+    place = facts["device"].removeprefix("NVIDIA ")
+    cells = [group, gives(facts), f"{facts['parameters']:,}"]
+    return [*cells, result(facts), f"{took(facts)}, {place}"]
 
 
 def shown(task: str, data: str) -> list[Facts]:

@@ -78,12 +78,12 @@ def sdpa(facts: Facts, pattern: str) -> str:
 
 
 def one_text() -> list[Row]:
-    return writing(0, "writing one text")
+    return writing(0, "generating one text")
 
 
 def many_texts() -> list[Row]:
     batch = sizes("bench-decoding", lambda facts: str(facts["rows"][1]["batch"]))
-    return writing(1, f"writing {batch} texts at once")
+    return writing(1, f"generating {batch} texts at once")
 
 
 def writing(row: int, what: str) -> list[Row]:
@@ -101,7 +101,7 @@ def captions() -> list[Row]:
         found = [rate["regard"] / rate["transformers"] for rate in rates]
         return f"{times(min(found))} to {times(max(found))}"
 
-    return [["writing captions", "transformers, eager", *on_each("bench-captions", told)]]
+    return [["generating captions", "transformers, eager", *on_each("bench-captions", told)]]
 
 
 def training() -> list[Row]:
@@ -124,7 +124,7 @@ def translating() -> list[Row]:
         return " / ".join(map(times, found))
 
     against = "torch.nn.Transformer, as it comes / same batches"
-    return [["training a translator", against, *on_each("bench-translation", told)]]
+    return [["training an encoder-decoder", against, *on_each("bench-translation", told)]]
 
 
 def sooner() -> list[Row]:

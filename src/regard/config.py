@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from regard.errors import ConfigError, FieldError, FieldTypeError
+from regard.typos import typo_of
+from regard.usual_names import answer_key
 
 T = TypeVar("T")
 _UNIONS = (typing.Union, types.UnionType)
@@ -34,10 +36,8 @@ def build(kind: type[T], values: Mapping[str, Any], *, source: str = "", under: 
     known = {field.name: field for field in fields(typing.cast(Any, kind)) if field.init}
     for name in values:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-            hint = f"did you mean {_dotted(under, near[0])}?" if near else f"known: {_few(known)}"
-            key = _dotted(under, name)
-            raise _error(source, f"there is no {key}; {hint}", key, values[name])
+            sentence = unknown_key(kind, str(name), under)
+            raise _error(source, sentence, _dotted(under, name), values[name])
     found = {
         name: coerce(hints[name], value, source=source, key=_dotted(under, name))
         for name, value in values.items()
@@ -52,6 +52,27 @@ def build(kind: type[T], values: Mapping[str, Any], *, source: str = "", under: 
         inner = trouble.field if isinstance(trouble, FieldError) else ""
         key = _dotted(under, inner) if inner else under
         raise _error(source, f"{where}{trouble}", key, _given(found, inner)) from None
+
+
+def unknown_key(kind: type[Any], name: str, under: str = "") -> str:
+    """What to say of a key that a dataclass has not: what it is called here, or all there are."""
+    if answer := answer_key(name, list(names_in(kind)), under=under):
+        return answer
+    known = [field.name for field in fields(kind) if field.init]
+    near = typo_of(name, known)
+    there = f"[{under}] has" if under else "known"
+    hint = f"did you mean {_dotted(under, near)}?" if near else f"{there}: {', '.join(known)}"
+    return f"there is no {_dotted(under, name)}; {hint}"
+
+
+def names_in(kind: type[Any], under: str = "") -> Iterator[str]:
+    """The dotted names of all values below a dataclass."""
+    hints = typing.get_type_hints(kind)
+    for field in (each for each in fields(kind) if each.init):
+        if is_dataclass(hints[field.name]):
+            yield from names_in(hints[field.name], _dotted(under, field.name))
+        else:
+            yield _dotted(under, field.name)
 
 
 def coerce(kind: Any, value: Any, *, source: str = "", key: str = "") -> Any:
@@ -305,7 +326,3 @@ def _given(values: Mapping[str, Any], field: str) -> Any:
     name, _, inner = field.partition(".")
     found = values.get(name)
     return getattr(found, inner, None) if inner else found
-
-
-def _few(names: Mapping[str, Any]) -> str:
-    return ", ".join(names)

@@ -1,6 +1,6 @@
 """What the fields of a configuration are called, and what they mean.
 
-A field has a dotted name, `train.optimiser.rate`, and its last part is enough wherever that is
+A field has a dotted name, `model.width`, and its last part, `width`, is enough wherever that is
 clear. Flags, keywords in Python and the forms of the studio all read names and meanings here. No
 torch, and nothing is run: what a field means is the string under it in the source.
 """
@@ -78,8 +78,8 @@ class Names:
     """Which field of a configuration a word means, whether it is a flag or a keyword.
 
     The full name always does. So does its end, where no other field that ends so stands as near to
-    the top: `rate` for `train.optimiser.rate`. A table that comes in kinds may be given its kind
-    by its own name: `optimiser` for `train.optimiser.kind`.
+    the top: `width` for `model.width`, and not for `model.encoder.width`. A table that comes in
+    kinds may be given its kind by the name of the table.
     """
 
     def __init__(self, config: Any, under: str = "") -> None:

@@ -1,8 +1,8 @@
 """Flags from fields: argparse's arguments made from dataclasses, and what is typed read into them.
 
 A command has a dataclass of its own flags. Some have a configuration besides, and each of its
-fields is a flag too, by its last part where that is clear and always in full: `--rate 1e-3` and
-`--train.optimiser.rate 1e-3`. Types, defaults and words come from the fields; every value goes
+fields is a flag too, by its last part where that is clear and always in full: `--width 96` and
+`--model.width 96`. Types, defaults and words come from the fields; every value goes
 through `config.coerce`, as it would from a file.
 """
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
-from importlib import import_module
 
 from regard.fields import Names
-
-NEAR = 0.8  # likeness from which on a flag is taken for another one, mistyped
+from regard.typos import typo_of
+from regard.usual_names import answer_flag
 
 
 def unknown_flag(flag: str, known: Iterable[str], names: Names | None, command: str) -> str:
@@ -18,7 +16,9 @@ def unknown_flag(flag: str, known: Iterable[str], names: Names | None, command: 
     several = names.meant(word) or names.meant(word.removeprefix("no_")) if names else ()
     if len(several) > 1:
         return f"{flag} is in several tables: type {' or '.join(map(typed, several))}"
-    if answer := usual(flag, flags):
+    if "." in flag and (near := typo_of(flag, flags)):
+        return f"there is no {flag}; did you mean {near}?"  # rather than answered by its last part
+    if answer := answer_flag(flag, flags):
         return answer
     table = word.rpartition(".")[0]
     tables = dict.fromkeys(leaf.table for leaf in names.leaves.values()) if names else {}
@@ -39,25 +39,13 @@ def unknown_flag(flag: str, known: Iterable[str], names: Names | None, command: 
 
 
 def nearest_flag(flag: str, flags: list[str]) -> str:
-    """The flag that was mistyped, or nothing: both the whole and the last part must be alike."""
+    """The flag that was mistyped, or nothing; its last part alone may have been typed."""
     ends = {each: each for each in flags}
-    for each in flags:  # `--optimiser.rat` is held against `--optimiser.rate` too
+    for each in flags:  # what follows a table's name is held against every field of that table
         for end in ends_of(each):
             ends.setdefault(end, each)
-    for end in difflib.get_close_matches(flag, ends, n=5, cutoff=NEAR):
-        last, other = (each.removeprefix("--").rpartition(".")[2] for each in (flag, end))
-        if difflib.SequenceMatcher(None, last, other).ratio() >= NEAR:
-            return ends[end]
-    return ""
-
-
-def usual(flag: str, known: list[str]) -> str:
-    """What other libraries' name for something is called here, if it is one."""
-    try:
-        answer = import_module("regard.usual_names").answer_flag(flag, known)
-    except ModuleNotFoundError:
-        return ""
-    return str(answer or "")
+    near = typo_of(flag, ends)
+    return ends[near] if near else ""
 
 
 def ends_of(flag: str) -> list[str]:

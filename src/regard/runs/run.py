@@ -10,8 +10,9 @@ The command line calls the same functions.
 from __future__ import annotations
 
 import html
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from regard.config import build, change, to_values
 from regard.data.labelled_sets import LABELLED
 from regard.data.registry import as_typed
 from regard.errors import ConfigError, UserError
-from regard.fields import in_full
+from regard.fields import Names, in_full
 from regard.generation.sample import fresh_seed
 from regard.hardware.device import choose_device
 from regard.run_folder import RunFolder, epochs_in
@@ -47,6 +48,7 @@ from regard.tasks.predict import answered, names_of, seeded_once
 from regard.tasks.task import Judged, Prove, Show, Task, Trained
 from regard.training.fit import put_weights
 from regard.training.threads import Threads, keeping_threads
+from regard.usual_names import answer_key
 from regard.visualization.document import data_uri
 
 READING = ("text", "label", "pair", "skip_bad")  # fields that say how other data are read
@@ -73,8 +75,8 @@ def train(
     """Train a model and return its run, in the folder `out` or as a new one in `root`.
 
     Without `threads` it takes the number of CPU threads that is fastest as it begins.
-    `changes` are fields of the configuration by their last part, `batch=64, rate=1e-3`, by table,
-    `model={"width": 96}`, or in full, `**{"train.optimiser.rate": 1e-3}`. `test` measures on test
+    `changes` are fields of the configuration by their last part, `epochs=3, width=96`, by table,
+    `model={"width": 96}`, or in full, `**{"model.width": 96}`. `test` measures on test
     in the end, beside what the recipe promises. An `attention` of your own has the arguments of
     `attend`, and `rg.load` needs it again. `accept_edits` accepts a run whose files were edited.
     """
@@ -89,6 +91,7 @@ def train(
         name = None if data is None else as_typed(data)
         chosen = choose_recipe(task, None if recipe is None else str(recipe), name)
         config = chosen.config(entry.load_config())
+    expect_fields(config, changes)
     said = dict(flattened(changes))
     if data is not None:
         said["data"] = as_typed(data)
@@ -115,6 +118,18 @@ def train(
         report=report,
         test=test,
     )
+
+
+def expect_fields(config: Any, changes: Mapping[str, Any]) -> None:
+    """Answer a keyword of `train` that no field has, such as another library's name for one."""
+    known = [field.name for field in fields(config)]
+    names = Names(config)
+    options = [name for name in inspect.signature(train).parameters if name != "changes"]
+    for name in changes:
+        if name.partition(".")[0] in known or names.meant(name):
+            continue  # what is wrong inside a table is said by `change`
+        if answer := answer_key(name, [*options, *names.full, *map(names.short, names.leaves)]):
+            raise UserError(answer)
 
 
 @keeping_threads()
