@@ -13,8 +13,8 @@ BENCHES = {
     "captions": "benchmarks.captions",
     "decoding": "benchmarks.decoding",
     "translation": "benchmarks.translation",
-    "cheaper": "benchmarks.sparse",
-    "reach": "benchmarks.time_to_accuracy",
+    "efficient-attention": "benchmarks.sparse",
+    "time-to-accuracy": "benchmarks.time_to_accuracy",
 }
 
 

@@ -22,7 +22,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from benchmarks.attention_figure import draw
 from benchmarks.harness import Timing, interleave, matmul_peak
-from regard.attention import Mask, attend, attend_fused, causal, explain, window
+from regard.attention import Mask, attend, attend_fused, causal, explain_kernel, window
 from regard.hardware.machine import machine
 
 WINDOW = 256
@@ -151,7 +151,7 @@ def measure(
         "torch": partial(scaled_dot_product_attention, q, k, v, **case.torch_options(device)),
     }
     if batch * heads * case.n * case.m <= PLAIN_ENTRIES:
-        calls["plain"] = lambda: attend(q, k, v, mask=case.mask, **positions).read
+        calls["plain"] = lambda: attend(q, k, v, mask=case.mask, **positions).output
     upstream = torch.randn_like(q)
 
     def forward(call: Callable[[], Tensor]) -> None:
@@ -176,7 +176,7 @@ def measure(
         "n": case.n,
         "m": case.m,
         "density": density,
-        "path": explain(q, k, v, mask=case.mask, **positions),
+        "path": explain_kernel(q, k, v, mask=case.mask, **positions),
         "flop": {"forward": flop, "both": 3.5 * flop},  # backward: five products for two
         **{way: {k: t.median for k, t in seen.items()} for way, seen in timings.items()},
         "quartiles": {

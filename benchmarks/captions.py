@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from benchmarks.harness import count, interleave, version
 from benchmarks.table import rate_table
 from benchmarks.weights_out import BEGIN, END, PADDING, as_captioner
-from regard.generation.sample import Rules, beam_search, greedy
+from regard.generation.sample import GenerationConfig, beam_search, greedy
 from regard.hardware.machine import machine
 from regard.models import Captioner, CaptionerConfig, ViTConfig
 
@@ -48,9 +48,9 @@ MODELS = {
             width=128,
             layers=3,
             heads=4,
-            words=100,
-            length=32,
-            encoder=ViTConfig(width=128, layers=3, heads=4, image=64, patch=8),
+            vocab_size=100,
+            context_length=32,
+            encoder=ViTConfig(width=128, layers=3, heads=4, image_size=64, patch_size=8),
         ),
         12,
     ),
@@ -59,9 +59,9 @@ MODELS = {
             width=256,
             layers=3,
             heads=8,
-            words=5000,
-            length=32,
-            encoder=ViTConfig(width=256, layers=3, heads=8, image=224, patch=32),
+            vocab_size=5000,
+            context_length=32,
+            encoder=ViTConfig(width=256, layers=3, heads=8, image_size=224, patch_size=32),
         ),
         20,
     ),
@@ -72,7 +72,7 @@ ROUNDS = {"cpu": 15, "cuda": 9}
 OURS, TRANSFORMERS, STATIC = "regard", "transformers", "transformers, static cache, compiled"
 
 Words = list[list[int]]  # of each text, in the order of the images
-Write = Callable[[Tensor, Rules, int], Words]  # images, rules and beams in
+Write = Callable[[Tensor, GenerationConfig, int], Words]  # images, rules and beams in
 
 
 def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
@@ -163,9 +163,15 @@ def measure(
 ) -> dict[str, Any]:
     """Captions a second of each contender, all about the same images, if they say the same."""
     images = noise(batch, config.encoder).to(device)
-    rules = Rules(begin=BEGIN, end=END, longest=words, shortest=words, never=(PADDING, BEGIN))
-    said = {name: write(images, rules, beams) for name, write in contenders.items()}
-    other = check_words(said, words, forgiven=0.1)
+    rules = GenerationConfig(
+        bos_id=BEGIN,
+        eos_id=END,
+        max_new_tokens=words,
+        min_new_tokens=words,
+        suppress_tokens=(PADDING, BEGIN),
+    )
+    written = {name: write(images, rules, beams) for name, write in contenders.items()}
+    other = check_words(written, words, forgiven=0.1)
     timings = interleave(
         {name: partial(write, images, rules, beams) for name, write in contenders.items()},
         device,
@@ -173,24 +179,24 @@ def measure(
         seconds=0.1,
     )
     return {
-        "different": len(set(map(tuple, said[OURS]))),
+        "different": len(set(map(tuple, written[OURS]))),
         "other_words": other,
         "captions_per_second": {name: batch / seen.median for name, seen in timings.items()},
         "quartiles": {name: [batch / t.high, batch / t.low] for name, t in timings.items()},
     }
 
 
-def check_words(said: Mapping[str, Words], words: int, forgiven: float = 0.0) -> dict[str, int]:
+def check_words(written: Mapping[str, Words], words: int, forgiven: float = 0.0) -> dict[str, int]:
     """Those who write something else, or too little, must not be timed.
 
     Returns about how many images each one differs from ours, of which a share is forgiven.
     """
     found = {}
-    for name, texts in said.items():
+    for name, texts in written.items():
         short = next((text for text in texts if len(text) != words), None)
         if short is not None:
             raise RuntimeError(f"{name} writes {len(short)} words where {words} are the rule")
-        pairs = zip(texts, said[OURS], strict=True)
+        pairs = zip(texts, written[OURS], strict=True)
         other = [at for at, (text, right) in enumerate(pairs) if text != right]
         found[name] = len(other)
         if len(other) > forgiven * len(texts):
@@ -212,27 +218,33 @@ def writers(ours: Captioner, theirs: nn.Module | None) -> dict[str, Write]:
     return found
 
 
-def write(model: Captioner, images: Float[Tensor, "b k y x"], rules: Rules, beams: int) -> Words:
+def write(
+    model: Captioner, images: Float[Tensor, "b k y x"], rules: GenerationConfig, beams: int
+) -> Words:
     """Captions by regard; one beam is greedy."""
     if beams == 1:
-        return greedy(model, images, rules).words
-    return beam_search(model, images, rules, beams=beams).words
+        return greedy(model, images, rules).tokens
+    return beam_search(model, images, rules, beams=beams).tokens
 
 
 def write_theirs(
-    model: Any, images: Float[Tensor, "b k y x"], rules: Rules, beams: int, **options: Any
+    model: Any,
+    images: Float[Tensor, "b k y x"],
+    rules: GenerationConfig,
+    beams: int,
+    **options: Any,
 ) -> Words:
     """Captions by transformers, under the same rules."""
     texts = model.generate(
         images,
-        decoder_start_token_id=rules.begin,
-        eos_token_id=rules.end,
+        decoder_start_token_id=rules.bos_id,
+        eos_token_id=rules.eos_id,
         pad_token_id=PADDING,
         do_sample=False,
         num_beams=beams,
-        min_new_tokens=rules.shortest,
-        max_new_tokens=rules.longest,
-        suppress_tokens=list(rules.never),
+        min_new_tokens=rules.min_new_tokens,
+        max_new_tokens=rules.max_new_tokens,
+        suppress_tokens=list(rules.suppress_tokens),
         **options,
     )
     words: Words = texts[:, 1:].tolist()
@@ -260,4 +272,6 @@ def drawn(config: CaptionerConfig) -> Captioner:
 def noise(images: int, config: ViTConfig) -> Float[Tensor, "b k y x"]:
     """Images that mean nothing, drawn on the CPU so that every device sees the same."""
     draw = torch.Generator().manual_seed(1)
-    return torch.randn(images, config.channels, config.image, config.image, generator=draw)
+    return torch.randn(
+        images, config.channels, config.image_size, config.image_size, generator=draw
+    )

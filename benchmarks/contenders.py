@@ -1,4 +1,5 @@
-"""Who takes part in `python -m benchmarks cheaper`: full attention, and all that is cheaper.
+"""Who takes part in `python -m benchmarks efficient-attention`: full attention, and all that is
+cheaper.
 
 Each is a read of q, k and v, the dense twin that it is compared with, and its path in words.
 """
@@ -14,10 +15,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.attention import Linear, Mask, attend, attend_fused, causal, explain, window
+from regard.attention import (
+    LinearAttention,
+    Mask,
+    attend,
+    attend_fused,
+    causal,
+    explain_kernel,
+    window,
+)
 from regard.attention.call import Call
 from regard.attention.channel import attend_channels
-from regard.attention.masks import axial, blocks, neighbourhood, windows
+from regard.attention.masks import axial, blocks, grid_windows, neighborhood
 from regard.attention.patterns import bigbird, longformer, sparse_transformer
 
 SIDE = 16  # of the square windows on a grid: as many cells as the window on a CPU has keys
@@ -61,7 +70,9 @@ def contenders(device: torch.device) -> list[dict[str, Contender]]:
         CAUSAL: Contender("dense", lambda n, keys: masked(causal), ahead=False),
         "window": Contender("window", lambda n, keys: masked(causal & window(keys)), ahead=False),
         "blocks": Contender("window", lambda n, keys: masked(blocks(keys))),
-        "windows": Contender("grid", lambda n, keys: masked(windows(SIDE, grid(n))), square=True),
+        "windows": Contender(
+            "grid", lambda n, keys: masked(grid_windows(SIDE, grid(n))), square=True
+        ),
         "linear": Contender("linear", lambda n, keys: linear(None)),
         "linear causal": Contender("linear", lambda n, keys: linear(causal), ahead=False),
         "channels": Contender("channels", lambda n, keys: channels()),
@@ -72,7 +83,7 @@ def contenders(device: torch.device) -> list[dict[str, Contender]]:
         ),
         "neighbourhood": Contender(
             "grid",
-            lambda n, keys: masked(neighbourhood(SIDE // 2, grid(n))),
+            lambda n, keys: masked(neighborhood(SIDE // 2, grid(n))),
             square=True,
             upto=far,
         ),
@@ -108,18 +119,18 @@ def masked(mask: Mask | None) -> Method:
     return Method(
         "nothing masked" if mask is None else str(mask),
         partial(attend_fused, mask=mask),
-        lambda q, k, v: attend(q, k, v, mask=mask).read,
-        partial(explain, mask=mask),
+        lambda q, k, v: attend(q, k, v, mask=mask).output,
+        partial(explain_kernel, mask=mask),
     )
 
 
 def linear(mask: Mask | None) -> Method:
     """Linear attention with elu + 1."""
-    attention = Linear()
+    attention = LinearAttention()
     return Method(
         f"φ = elu + 1, {'nothing masked' if mask is None else mask}",
         partial(attention, mask=mask),
-        lambda q, k, v: attention.plain(Call.check(q, k, v, mask)).read,
+        lambda q, k, v: attention.plain(Call.check(q, k, v, mask)).output,
         partial(attention.explain, mask=mask),
     )
 
@@ -129,7 +140,7 @@ def channels() -> Method:
     return Method(
         "channels of a head read one another",
         attend_channels,
-        lambda q, k, v: attend_channels.plain(attend_channels.check(q, k, v)).read,
+        lambda q, k, v: attend_channels.plain(attend_channels.check(q, k, v)).output,
         lambda q, k, v: "two products",
     )
 
@@ -161,7 +172,7 @@ def by_fla() -> Method:
     """The chunked kernel of flash-linear-attention, with the features and quotient of ours."""
     from fla.ops.linear_attn import chunk_linear_attn  # type: ignore[import-not-found]
 
-    feature = Linear().feature
+    feature = LinearAttention().feature
 
     def read(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         root = q.shape[-1] ** -0.25

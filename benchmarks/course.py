@@ -48,9 +48,9 @@ class Course:
         self.spent = self.seconds()
         if images >= self.next:
             self.next = (images // self.every + 1) * self.every
-            asked = self.now()
+            paused = self.now()
             right = self.accuracy(model)
-            self.asking += self.now() - asked
+            self.asking += self.now() - paused
             self.points.append(Point(self.spent, images, right))
             self.over = right >= self.goal
         self.over = self.over or self.spent >= self.limit

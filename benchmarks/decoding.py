@@ -25,7 +25,7 @@ from benchmarks.captions import OURS, STATIC, TRANSFORMERS, Words
 from benchmarks.harness import count, interleave, version
 from benchmarks.table import rate_table
 from benchmarks.weights_out import BEGIN, END, PADDING, as_gpt2
-from regard.generation.sample import Rules, greedy
+from regard.generation.sample import GenerationConfig, greedy
 from regard.hardware.machine import machine
 from regard.models import GPT, GPTConfig
 
@@ -40,8 +40,12 @@ class Subject(NamedTuple):
     words: int
 
 
-SMALL = GPTConfig(width=256, layers=6, heads=8, words=8192, length=512, feed_forward="gelu_tanh")
-GPT2 = GPTConfig(width=768, layers=12, heads=12, words=50257, length=1024, feed_forward="gelu_tanh")
+SMALL = GPTConfig(
+    width=256, layers=6, heads=8, vocab_size=8192, context_length=512, activation="gelu_tanh"
+)
+GPT2 = GPTConfig(
+    width=768, layers=12, heads=12, vocab_size=50257, context_length=1024, activation="gelu_tanh"
+)
 SUBJECTS = {
     "cpu": {"width 256, 6 layers": Subject(SMALL, torch.float32, (1, 16), 32, 128)},
     "cuda": {"GPT-2 124M": Subject(GPT2, torch.bfloat16, (1, 64), 32, 256)},
@@ -70,11 +74,11 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
         for batch in subject.batches:
             some = 8 if quick else 1
             prompts = torch.randint(
-                END + 1, subject.config.words, (batch, subject.prompt), generator=seeded(1)
+                END + 1, subject.config.vocab_size, (batch, subject.prompt), generator=seeded(1)
             ).to(device)
             words = subject.words // some
-            said = {who: write(prompts, words) for who, write in contenders.items()}
-            for who, texts in said.items():
+            written = {who: write(prompts, words) for who, write in contenders.items()}
+            for who, texts in written.items():
                 if any(len(text) != words for text in texts):
                     raise RuntimeError(f"{who} does not write {words} words")
             timings = interleave(
@@ -93,7 +97,8 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
                     "prompt": subject.prompt,
                     "words": words,
                     "other_texts": {
-                        who: sum(map(list.__ne__, texts, said[OURS])) for who, texts in said.items()
+                        who: sum(map(list.__ne__, texts, written[OURS]))
+                        for who, texts in written.items()
                     },
                     "words_per_second": {
                         who: batch * words / seen.median for who, seen in timings.items()
@@ -160,8 +165,14 @@ def writers(model: GPT, *, static: bool, alone: bool) -> dict[str, Write]:
 
 def write(model: GPT, prompts: Int[Tensor, "b n"], words: int) -> Words:
     """Words by regard."""
-    rules = Rules(begin=BEGIN, end=END, longest=words, shortest=words, never=(PADDING, BEGIN))
-    return greedy(model, len(prompts), rules, prompt=prompts).words
+    rules = GenerationConfig(
+        bos_id=BEGIN,
+        eos_id=END,
+        max_new_tokens=words,
+        min_new_tokens=words,
+        suppress_tokens=(PADDING, BEGIN),
+    )
+    return greedy(model, len(prompts), rules, prompt=prompts).tokens
 
 
 def write_theirs(model: Any, prompts: Int[Tensor, "b n"], words: int, **options: Any) -> Words:

@@ -44,9 +44,11 @@ def check_fair(name: str, model: nn.Module, config: ViTConfig, wanted: int) -> N
     if abs(own - wanted) > 0.03 * wanted:
         raise RuntimeError(f"{name} has {own:,} parameters and regard {wanted:,}: not one model")
     device = next(model.parameters()).device
-    logits = model(torch.randn(2, config.channels, config.image, config.image, device=device))
-    if logits.shape != (2, config.classes):
-        raise RuntimeError(f"{name} answers {tuple(logits.shape)}, not (2, {config.classes})")
+    logits = model(
+        torch.randn(2, config.channels, config.image_size, config.image_size, device=device)
+    )
+    if logits.shape != (2, config.num_classes):
+        raise RuntimeError(f"{name} answers {tuple(logits.shape)}, not (2, {config.num_classes})")
     logits.logsumexp(-1).sum().backward()
     idle = [part for part, weight in model.named_parameters() if weight.grad is None]
     if idle:
@@ -59,9 +61,9 @@ def find_transformers() -> Peer:
 
     def build(config: ViTConfig) -> nn.Module:
         # Biases of q, k and v are the one kind that it can leave out.
-        theirs = vit_config(config, num_labels=config.classes, qkv_bias=config.bias)
+        theirs = vit_config(config, num_labels=config.num_classes, qkv_bias=config.bias)
         model = transformers.ViTForImageClassification(theirs)
-        model.classifier = make_head(config.width, config.head, config.classes)
+        model.classifier = make_head(config.width, config.head_hidden, config.num_classes)
         return LogitsOf(model)
 
     return build
@@ -90,9 +92,9 @@ def find_vit_pytorch() -> Peer:
 
     def build(config: ViTConfig) -> nn.Module:
         model: nn.Module = module.ViT(  # its q, k and v never have biases, its other layers always
-            image_size=config.image,
-            patch_size=config.patch,
-            num_classes=config.classes,
+            image_size=config.image_size,
+            patch_size=config.patch_size,
+            num_classes=config.num_classes,
             dim=config.width,
             depth=config.layers,
             heads=config.heads,
@@ -100,7 +102,7 @@ def find_vit_pytorch() -> Peer:
             mlp_dim=config.hidden_width,
             channels=config.channels,
         )
-        model.mlp_head = make_head(config.width, config.head, config.classes)
+        model.mlp_head = make_head(config.width, config.head_hidden, config.num_classes)
         return model
 
     return build
@@ -116,7 +118,7 @@ class EncoderViT(nn.Module):
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
         width, (rows, columns) = config.width, config.grid
-        self.patches = nn.Conv2d(config.channels, width, config.patch, config.patch)
+        self.patches = nn.Conv2d(config.channels, width, config.patch_size, config.patch_size)
         self.class_token = nn.Parameter(torch.randn(1, 1, width) * 0.02)
         self.place = nn.Parameter(torch.randn(1, 1 + rows * columns, width) * 0.02)
         layer = nn.TransformerEncoderLayer(
@@ -125,16 +127,16 @@ class EncoderViT(nn.Module):
             config.hidden_width,
             dropout=0.0,
             activation="gelu",
-            layer_norm_eps=config.eps,
+            layer_norm_eps=config.norm_eps,
             batch_first=True,
             norm_first=True,
             bias=config.bias,  # which leaves the biases of its norms out as well
         )
-        norm = nn.LayerNorm(width, eps=config.eps)
+        norm = nn.LayerNorm(width, eps=config.norm_eps)
         self.encoder = nn.TransformerEncoder(
             layer, config.layers, norm=norm, enable_nested_tensor=False
         )
-        self.head = make_head(width, config.head, config.classes)
+        self.head = make_head(width, config.head_hidden, config.num_classes)
 
     def forward(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b classes"]:
         patches = self.patches(images).flatten(2).mT  # b n c

@@ -81,10 +81,10 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
                 measured.size(n, group)
 
     everyone = {name: contender for group in groups for name, contender in group.items()}
-    told = summary(measured.rows, everyone)
+    summaries = summary(measured.rows, everyone)
     shape = Shape.of(sizes[0], device)
     title = f"batch {shape.batch}, {shape.heads} heads of {shape.width}, {measured.dtype}, {kind}"
-    console.print(table(f"cheaper attention: {title}", told, everyone))
+    console.print(table(f"cheaper attention: {title}", summaries, everyone))
     console.print(
         "n^: the exponent over the upper half of the sizes, forward + backward. × full: how many "
         "times as long full attention takes at the largest size both were measured at. Beats: "
@@ -95,7 +95,7 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     if out is not None:
         path = out / f"bench-cheaper-{kind}.json"
         facts = {
-            "command": f"python -m benchmarks cheaper --device {kind}"
+            "command": f"python -m benchmarks efficient-attention --device {kind}"
             + (" --quick" if quick else ""),
             **machine(device),
             "batch": shape.batch,
@@ -106,7 +106,7 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
             "memory": "peak above q, k and v, in bytes: "
             + ("torch.cuda.max_memory_allocated" if kind == "cuda" else "storages of live tensors"),
             "checked": measured.checked,
-            "summary": told,
+            "summary": summaries,
             "left_out": measured.left_out,
             "rows": measured.rows,
         }
@@ -300,7 +300,7 @@ def summary(
 ) -> dict[str, dict[str, Any]]:
     """What is told of each contender: growth, where it wins, and how it stands at the end."""
     of = {name: [row for row in rows if row["name"] == name] for name in everyone}
-    told: dict[str, dict[str, Any]] = {}
+    summaries: dict[str, dict[str, Any]] = {}
     for name, own in of.items():
         if not own:
             continue
@@ -312,7 +312,7 @@ def summary(
                 beats[rival] = {"from": start, "upto": upto}
         full = dict(per_head(of[FULL], "both"))
         shared = [(n, full[n] / seconds) for n, seconds in both if n in full]
-        told[name] = {
+        summaries[name] = {
             "family": everyone[name].family,
             "largest": own[-1]["n"],
             "slope": slope(both),
@@ -324,19 +324,23 @@ def summary(
         }
         for row in own:
             if "both" in row:
-                told[name] |= {"n": row["n"], "seconds": row["both"], "bytes": row["bytes"]["both"]}
-    return told
+                summaries[name] |= {
+                    "n": row["n"],
+                    "seconds": row["both"],
+                    "bytes": row["bytes"]["both"],
+                }
+    return summaries
 
 
 def table(
-    title: str, told: Mapping[str, Mapping[str, Any]], everyone: Mapping[str, Contender]
+    title: str, summaries: Mapping[str, Mapping[str, Any]], everyone: Mapping[str, Contender]
 ) -> Table:
     from rich.table import Table
 
     shown = Table(title=title)
     for column in ("method", "n", "ms", "n^", "MB", "n^", "× full", "beats full", "beats causal"):
         shown.add_column(column, justify="left" if column == "method" else "right")
-    for name, facts in told.items():
+    for name, facts in summaries.items():
         ratio = facts["times_full"]
         known = "n" in facts
         shown.add_row(

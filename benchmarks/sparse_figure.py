@@ -64,9 +64,10 @@ def draw(facts: Mapping[str, Any], path: Path) -> Figure:
 
     from regard.visualization.figures import INK, STYLE, WIDTH, Page
 
-    told, wide, down = facts["summary"], (WIDTH - LEFT - BETWEEN - RIGHT) / 2, ABOVE + TALL + BELOW
+    summaries = facts["summary"]
+    wide, down = (WIDTH - LEFT - BETWEEN - RIGHT) / 2, ABOVE + TALL + BELOW
     families = {
-        words: [name for name, one in told.items() if one["family"] in kinds]
+        words: [name for name, one in summaries.items() if one["family"] in kinds]
         for words, kinds in FAMILIES.items()
     }
     shown = {words: names for words, names in families.items() if names}
@@ -114,10 +115,10 @@ class Lines(NamedTuple):
 def lines_of(facts: Mapping[str, Any], panel: Panel) -> dict[str, Lines]:
     """Of every contender, by its name."""
     heads, found = facts["batch"] * facts["heads"], {}
-    for name, told in facts["summary"].items():
+    for name, summary in facts["summary"].items():
         own = [row for row in facts["rows"] if row["name"] == name]
-        words = name + grows(told[panel.exponent])
-        found[name] = Lines(words, *panel.lines(own, heads), told["family"] == DENSE)
+        words = name + grows(summary[panel.exponent])
+        found[name] = Lines(words, *panel.lines(own, heads), summary["family"] == DENSE)
     return found
 
 

@@ -30,6 +30,7 @@ from regard.errors import UserError
 from regard.hardware.machine import machine
 from regard.runs.recipe import Recipe, recipes
 from regard.tasks import TASKS, find
+from regard.training.config import WARMUP
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -74,7 +75,7 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     console.print("× time: how many times as long as regard; > where somebody was given up on.")
     if out is not None:
         path = out / f"bench-reach-{device.type}.json"
-        command = f"python -m benchmarks reach --device {device.type}" + (
+        command = f"python -m benchmarks time-to-accuracy --device {device.type}" + (
             " --quick" if quick else ""
         )
         facts = {
@@ -99,8 +100,8 @@ def measure(
     """The course of every contender from every seed, and what they come to."""
     task, recipe = recipe_called(subject.recipe)
     config = recipe.config(task.config)
-    data = task.read(config)
-    config = task.settle(config, data)
+    data = task.load_data(config)
+    config = task.resolve(config, data)
     contenders = contenders_for(subject)
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
     names = list(contenders)
@@ -119,11 +120,11 @@ def measure(
         **subject._asdict() | {"seeds": len(seeds)},
         "task": task.name,
         "parameters": parameters,
-        "images": data.facts.parts[0],
-        "batch": config.batch,
+        "images": data.metadata.parts[0],
+        "batch": config.batch_size,
         "arguments": {THEIRS: defaults(subject), TAUGHT: taught(config)},
         "runs": runs,
-        "seconds": {name: told(each)._asdict() for name, each in runs.items()},
+        "seconds": {name: spread_of(each)._asdict() for name, each in runs.items()},
         "ratio": ratios(runs),
     }
 
@@ -159,24 +160,26 @@ def defaults(subject: Subject) -> dict[str, Any]:
 def taught(config: Any) -> dict[str, Any]:
     """What a recipe says about training, as far as the Trainer has a word for it."""
     train = config.train
-    kinds = {"cosine": "cosine", "constant": "constant_with_warmup", "2017": "inverse_sqrt"}
+    schedule = train.lr_schedule
+    warmup = schedule.warmup_ratio if schedule.warmup_steps is None else schedule.warmup_steps
+    kinds = {"cosine": "cosine", "constant": "constant_with_warmup", "inverse_sqrt": "inverse_sqrt"}
     return {
         "num_train_epochs": train.epochs,
-        "per_device_train_batch_size": config.batch,
-        "learning_rate": train.optimiser.rate,
-        "weight_decay": train.optimiser.decay,
-        "adam_beta1": train.optimiser.betas[0],
-        "adam_beta2": train.optimiser.betas[1],
-        "max_grad_norm": train.clip,
-        "lr_scheduler_type": kinds[train.schedule.kind],
-        "warmup_steps": train.schedule.warmup,
+        "per_device_train_batch_size": config.batch_size,
+        "learning_rate": train.optimizer.lr,
+        "weight_decay": train.optimizer.weight_decay,
+        "adam_beta1": train.optimizer.betas[0],
+        "adam_beta2": train.optimizer.betas[1],
+        "max_grad_norm": train.grad_clip,
+        "lr_scheduler_type": kinds[train.lr_schedule.name],
+        "warmup_steps": WARMUP if warmup is None else warmup,  # below 1 it is a share to it too
     }
 
 
 # What they come to
 
 
-class Told(NamedTuple):
+class Spread(NamedTuple):
     """Seconds to the goal: the median over seeds, the least and the greatest."""
 
     median: float
@@ -185,18 +188,19 @@ class Told(NamedTuple):
     bound: bool  # whether somebody was given up on, so that it took longer than this
 
 
-def told(runs: Sequence[Mapping[str, Any]]) -> Told:
+def spread_of(runs: Sequence[Mapping[str, Any]]) -> Spread:
     """Several courses in a few numbers."""
     seconds = [each["spent"] if each["reached"] is None else each["reached"] for each in runs]
     given_up = any(each["reached"] is None for each in runs)
-    return Told(median(seconds), min(seconds), max(seconds), given_up)
+    return Spread(median(seconds), min(seconds), max(seconds), given_up)
 
 
 def ratios(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, float | None]:
     """How many times as long as ours each took; none where ours did not get there."""
-    ours = told(runs[OURS])
+    ours = spread_of(runs[OURS])
     return {
-        name: None if ours.bound else told(each).median / ours.median for name, each in runs.items()
+        name: None if ours.bound else spread_of(each).median / ours.median
+        for name, each in runs.items()
     }
 
 
@@ -208,7 +212,7 @@ def table_of(rows: Sequence[Mapping[str, Any]], device: torch.device) -> Table:
         table.add_column(column, justify="left" if column in ("recipe", "who") else "right")
     for row in rows:
         for who, runs in row["runs"].items():
-            seen = told(runs)
+            seen = spread_of(runs)
             more, ratio = "> " * seen.bound, row["ratio"][who]
             table.add_row(
                 row["recipe"],

@@ -40,13 +40,13 @@ class Learner:
     def __init__(self, task: Any, config: Any, data: Any, device: torch.device) -> None:
         self.task, self.config, self.data, self.device = task, config, data, device
         torch.manual_seed(config.train.seed)
-        self.model: nn.Module = task.build(config, data.facts).to(device)
+        self.model: nn.Module = task.build_model(config, data.metadata).to(device)
 
     def images(self, split: str) -> Images:
         """The images of a split as the model wants them, and their labels."""
         part = self.data.images[split]
         pixels = shared(part.images.take(np.arange(len(part))))
-        return Images(self.data.facts.inputs(pixels), torch.from_numpy(part.labels))
+        return Images(self.data.metadata.inputs(pixels), torch.from_numpy(part.labels))
 
     def begin(self, goal: Goal) -> Course:
         """Start the clock on a course to the goal on validation."""
@@ -81,8 +81,8 @@ def by_regard(learner: Learner, goal: Goal) -> Course:
     """Regard's own loop, with all that it checks, writes and saves."""
     task, config, data, model = learner.task, learner.config, learner.data, learner.model
     batches = task.batches(config, data, learner.device)
-    objective = task.objective(config, data.facts)
-    in_a_step = batches.batch * config.train.accumulate
+    objective = task.loss(config, data.metadata)
+    in_a_step = batches.batch * config.train.grad_accum_steps
     course = learner.begin(goal)
 
     def report(at: Progress) -> None:
@@ -113,7 +113,8 @@ def load_trainer() -> Any:
             import_module(name)
         except ImportError:
             raise UserError(
-                f"python -m benchmarks reach needs {name}, which is not installed; in the "
+                f"python -m benchmarks time-to-accuracy needs {name}, which is not installed; in "
+                "the "
                 "folder of regard: pip install '.[bench]' -c constraints.txt"
             ) from None
     return import_module("transformers")
@@ -146,7 +147,7 @@ class Rows(Dataset[dict[str, Tensor]]):
         return {"pixel_values": self.images[row], "labels": self.labels[row]}
 
 
-def by_trainer(learner: Learner, goal: Goal, said: Mapping[str, Any]) -> Course:
+def by_trainer(learner: Learner, goal: Goal, settings: Mapping[str, Any]) -> Course:
     """transformers' Trainer with its defaults, but for what is said."""
     transformers, rows = load_trainer(), Rows(learner.images("train"))
     model = WithLoss(learner.model)
@@ -163,7 +164,7 @@ def by_trainer(learner: Learner, goal: Goal, said: Mapping[str, Any]) -> Course:
             use_cpu=learner.device.type == "cpu",
             dataloader_pin_memory=learner.device.type == "cuda",
             **QUIETLY,
-            **said,
+            **settings,
         )
         trainer = transformers.Trainer(
             model, arguments, train_dataset=rows, callbacks=[callback(after_a_step)]

@@ -32,7 +32,7 @@ from regard.data.config import AugmentConfig
 from regard.hardware.machine import machine
 from regard.models import ViT, ViTConfig
 from regard.run_folder import RunFolder
-from regard.training.config import OptimiserConfig, ScheduleConfig, TrainConfig
+from regard.training.config import LRScheduleConfig, OptimizerConfig, TrainConfig
 from regard.training.fit import Batches, Trainer
 from regard.training.step import Objective
 
@@ -47,7 +47,9 @@ class Subject(NamedTuple):
 
 MODELS = {
     "140,618 parameters": Subject(
-        ViTConfig(hidden=64, bias=False, head=(64, 64)), 24, {"cpu": [128], "cuda": [512, 2048]}
+        ViTConfig(mlp_width=64, bias=False, head_hidden=(64, 64)),
+        24,
+        {"cpu": [128], "cuda": [512, 2048]},
     ),
     "width 192, 6 layers": Subject(
         ViTConfig(width=192, layers=6, heads=3), 4, {"cpu": [128], "cuda": [1024]}
@@ -56,11 +58,11 @@ MODELS = {
 ROUNDS = {"cpu": 7, "cuda": 3}
 IMAGES = 45_000  # what CIFAR-10 leaves to train on
 OURS, OURS_PLAIN = "regard", "regard, plain loop"
-AUGMENT = AugmentConfig(crop=4, flip=True)
+AUGMENT = AugmentConfig(crop_padding=4, hflip=True)
 TRAIN = TrainConfig(
     epochs=1,
-    optimiser=OptimiserConfig(rate=1e-4),
-    schedule=ScheduleConfig(kind="constant", warmup=0.0),
+    optimizer=OptimizerConfig(lr=1e-4),
+    lr_schedule=LRScheduleConfig(name="constant", warmup_ratio=0.0),
 )
 
 
@@ -187,7 +189,7 @@ def plain_loop(model: nn.Module, batches: Batches, device: torch.device) -> None
             loss, items = objective(model, batch)
         optimiser.zero_grad(set_to_none=True)
         (loss / items).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), TRAIN.clip)
+        nn.utils.clip_grad_norm_(model.parameters(), TRAIN.grad_clip)
         optimiser.step()
         total += loss.detach()
     if not math.isfinite(float(total)):
@@ -196,12 +198,12 @@ def plain_loop(model: nn.Module, batches: Batches, device: torch.device) -> None
 
 def plain_adamw(model: nn.Module) -> torch.optim.AdamW:
     """The optimiser of `TRAIN`, with its decay on whatever is not a vector."""
-    of, parameters = TRAIN.optimiser, list(model.parameters())
+    of, parameters = TRAIN.optimizer, list(model.parameters())
     groups = [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": of.decay},
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": of.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=of.rate, betas=of.betas, fused=True)
+    return torch.optim.AdamW(groups, lr=of.lr, betas=of.betas, fused=True)
 
 
 def make_objective() -> Objective:

@@ -31,8 +31,8 @@ from regard.data.lines import Lines
 from regard.data.pair_batches import PairBatch, Picker, Tokens, by_length, cut
 from regard.hardware.machine import machine
 from regard.models import Seq2Seq, Seq2SeqConfig
-from regard.models.layers import TokenEmbed
-from regard.training.config import OptimiserConfig
+from regard.models.layers import TokenEmbedding
+from regard.training.config import OptimizerConfig
 from regard.training.optim import make_optimiser
 from regard.training.pair_loss import pair_loss
 
@@ -41,13 +41,13 @@ CONFIG = Seq2SeqConfig(
     width=256,
     layers=3,
     heads=8,
-    hidden=1024,
-    words=10_000,
-    order="post",
-    place="sinusoidal",
-    feed_forward="relu",
-    scaled=True,
-    init="2017",
+    mlp_width=1024,
+    vocab_size=10_000,
+    norm_first=False,
+    pos_embed="sinusoidal",
+    activation="relu",
+    scale_embeddings=True,
+    init="xavier_uniform",
     dropout=0.1,
 )
 PAIRS, AT_ONCE = {"cpu": 16384, "cuda": 16384}, {"cpu": 64, "cuda": 256}
@@ -63,7 +63,7 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     from rich.table import Table
 
     console = Console(width=None if sys.stdout.isatty() else 120)
-    tokens, at_once = drawn(PAIRS[device.type], CONFIG.words), AT_ONCE[device.type]
+    tokens, at_once = drawn(PAIRS[device.type], CONFIG.vocab_size), AT_ONCE[device.type]
     chosen = {
         who: evenly(pieces(tokens, at_once, bucketed=who == OURS), 2 if quick else TURN)
         for who in (OURS, IN_ORDER, THEIRS)
@@ -167,7 +167,7 @@ def contenders(
 
     def turn(who: str) -> Callable[[], None]:
         model = models[who].to(device).train()
-        optimiser = make_optimiser(model, OptimiserConfig(rate=RATE))
+        optimiser = make_optimiser(model, OptimizerConfig(lr=RATE))
         loss_with = their_loss if who == THEIRS else pair_loss
 
         def batches() -> Iterator[PairBatch]:
@@ -196,7 +196,7 @@ class Theirs(nn.Module):
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()
-        self.embed = TokenEmbed(config.words, config.width, scaled=config.scaled)
+        self.embed = TokenEmbedding(config.vocab_size, config.width, scaled=config.scale_embeddings)
         self.place = sinusoidal(config.width)
         self.dropout = nn.Dropout(config.dropout)
         self.body = nn.Transformer(
@@ -226,7 +226,7 @@ class Theirs(nn.Module):
             memory_key_padding_mask=hidden,
             tgt_is_causal=True,
         )
-        return F.linear(x, self.embed.table.weight)
+        return F.linear(x, self.embed.weight)
 
 
 def their_loss(model: nn.Module, batch: PairBatch, smoothing: float = 0.0) -> Tensor:

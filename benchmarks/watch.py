@@ -21,9 +21,9 @@ from regard.hardware.machine import machine
 from regard.models import ViT, ViTConfig
 
 MODELS = {  # what → (configuration, images at once on a CPU, on a GPU)
-    "width 64, 5 layers, 65 tokens": (ViTConfig(heads=4, hidden=128), 64, 1024),
+    "width 64, 5 layers, 65 tokens": (ViTConfig(heads=4, mlp_width=128), 64, 1024),
     "width 192, 12 layers, 197 tokens": (
-        ViTConfig(width=192, layers=12, heads=3, image=224, patch=16),
+        ViTConfig(width=192, layers=12, heads=3, image_size=224, patch_size=16),
         4,
         128,
     ),
@@ -38,7 +38,7 @@ def run(device: torch.device, *, quick: bool, out: Path | None) -> None:
     for name, (config, few, many) in MODELS.items():
         batch = many if device.type == "cuda" else few
         model = ViT(config).to(device)
-        images = torch.randn(batch, 3, config.image, config.image, device=device)
+        images = torch.randn(batch, 3, config.image_size, config.image_size, device=device)
         last = f"blocks.{config.layers - 1}.attention"
         for way, step in (("forward", forward), ("forward + backward", both)):
             plain = partial(step, model, images)

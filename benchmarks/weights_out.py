@@ -22,8 +22,8 @@ PADDING, BEGIN, END = 0, 1, 2  # the first two are never written, as in life
 
 # What they call it: torch's GELU, and the formula with tanh that GPT-2 came with.
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh", "relu": "relu"}
-SHARED = {"norm": "layer", "order": "pre", "bias": True, "groups": None, "mask": None}
-DECODER = {"place": "learned", "tied": True, "scaled": False}
+SHARED = {"norm": "layernorm", "norm_first": True, "bias": True, "kv_heads": None, "mask": None}
+DECODER = {"pos_embed": "learned", "tie_embeddings": True, "scale_embeddings": False}
 
 
 def as_captioner(model: Captioner) -> nn.Module:
@@ -52,12 +52,12 @@ def vit_config(config: ViTConfig, **more: Any) -> Any:
         num_hidden_layers=config.layers,
         num_attention_heads=config.heads,
         intermediate_size=config.hidden_width,
-        hidden_act=ACTIVATIONS[config.feed_forward],
+        hidden_act=ACTIVATIONS[config.activation],
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
-        layer_norm_eps=config.eps,
-        image_size=config.image,
-        patch_size=config.patch,
+        layer_norm_eps=config.norm_eps,
+        image_size=config.image_size,
+        patch_size=config.patch_size,
         num_channels=config.channels,
         attn_implementation="sdpa",
         **more,
@@ -73,7 +73,7 @@ def as_gpt2(model: GPT) -> nn.Module:
 
 
 def filled(theirs: nn.Module, weights: dict[str, Tensor], model: Decoder) -> nn.Module:
-    like = model.embed.table.weight
+    like = model.token_embedding.weight
     theirs.to(like.device, like.dtype).load_state_dict(weights)
     return theirs.eval()
 
@@ -81,17 +81,17 @@ def filled(theirs: nn.Module, weights: dict[str, Tensor], model: Decoder) -> nn.
 def gpt2_config(config: DecoderConfig, **more: Any) -> Any:
     transformers: Any = import_module("transformers")
     return transformers.GPT2Config(
-        vocab_size=config.words,
-        n_positions=config.length,
+        vocab_size=config.vocab_size,
+        n_positions=config.context_length,
         n_embd=config.width,
         n_layer=config.layers,
         n_head=config.heads,
         n_inner=config.hidden_width,
-        activation_function=ACTIVATIONS[config.feed_forward],
+        activation_function=ACTIVATIONS[config.activation],
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,
-        layer_norm_epsilon=config.eps,
+        layer_norm_epsilon=config.norm_eps,
         bos_token_id=BEGIN,
         eos_token_id=END,
         pad_token_id=PADDING,
@@ -102,8 +102,8 @@ def gpt2_config(config: DecoderConfig, **more: Any) -> Any:
 
 def check_captioner(config: CaptionerConfig) -> None:
     """Refuse a captioner that transformers has no twin of."""
-    check_fits("the decoder", config, SHARED | DECODER | {"context_width": None})
-    seen = {"place": "learned", "pool": "class", "stem": "patch"}
+    check_fits("the decoder", config, SHARED | DECODER | {"encoder_width": None})
+    seen = {"pos_embed": "learned", "pool": "cls", "stem": "patch"}
     check_fits("the encoder", config.encoder, SHARED | seen)
     if config.encoder.width != config.width:
         raise ValueError(
@@ -118,9 +118,9 @@ def check_fits(part: str, config: StackConfig, needs: dict[str, Any]) -> None:
             raise ValueError(
                 f"{name}={getattr(config, name)!r} in {part}: transformers has {name}={wanted!r}"
             )
-    if config.feed_forward not in ACTIVATIONS:
+    if config.activation not in ACTIVATIONS:
         raise ValueError(
-            f"feed_forward={config.feed_forward!r} in {part}: transformers has "
+            f"activation={config.activation!r} in {part}: transformers has "
             + ", ".join(ACTIVATIONS)
         )
 
@@ -133,11 +133,11 @@ def encoder_weights(model: Captioner) -> Iterator[tuple[str, Tensor]]:
     assert isinstance(seen, nn.Module)
     layer = partial(renamed, own)
     body, patches = "encoder.embeddings", own["encoder.patches.project.weight"]
-    side, channels = model.config.encoder.patch, model.config.encoder.channels
+    side, channels = model.config.encoder.patch_size, model.config.encoder.channels
     yield f"{body}.patch_embeddings.projection.weight", patches.unflatten(1, (channels, side, side))
     yield f"{body}.patch_embeddings.projection.bias", own["encoder.patches.project.bias"]
     yield f"{body}.cls_token", own["encoder.class_token"][None, None]
-    place = torch.cat([own["encoder.place.extra"], own["encoder.place.table"]])
+    place = torch.cat([own["encoder.pos_embed.extra"], own["encoder.pos_embed.table"]])
     yield f"{body}.position_embeddings", place[None]  # our class token is the last, theirs first
     for at in range(model.config.encoder.layers):
         there, here = f"encoder.layers.{at}", f"encoder.blocks.{at}"
@@ -145,21 +145,21 @@ def encoder_weights(model: Captioner) -> Iterator[tuple[str, Tensor]]:
             yield from layer(f"{there}.attention.{name}_proj", f"{here}.attention.to_{name}")
         yield from layer(f"{there}.attention.o_proj", f"{here}.attention.to_out")
         yield from layer(f"{there}.layernorm_before", f"{here}.attention_norm")
-        yield from layer(f"{there}.mlp.fc1", f"{here}.feed_forward.to_hidden")
-        yield from layer(f"{there}.mlp.fc2", f"{here}.feed_forward.to_out")
-        yield from layer(f"{there}.layernorm_after", f"{here}.feed_forward_norm")
+        yield from layer(f"{there}.mlp.fc1", f"{here}.mlp.fc1")
+        yield from layer(f"{there}.mlp.fc2", f"{here}.mlp.fc2")
+        yield from layer(f"{there}.layernorm_after", f"{here}.mlp_norm")
     yield from layer("encoder.layernorm", "encoder.norm")
 
 
 def decoder_weights(model: Decoder, under: str) -> Iterator[tuple[str, Tensor]]:
     own = model.state_dict()
     layer, lying = partial(renamed, own), partial(renamed, own, lying=True)
-    body, table = f"{under}transformer", own["embed.table.weight"]
+    body, table = f"{under}transformer", own["token_embedding.weight"]
     yield f"{body}.wte.weight", table
     yield f"{under}lm_head.weight", table
-    yield f"{body}.wpe.weight", own["place.table"]
-    for at in range(len(model.decoder)):
-        there, here = f"{body}.h.{at}", f"decoder.{at}"
+    yield f"{body}.wpe.weight", own["pos_embed.table"]
+    for at in range(len(model.blocks)):
+        there, here = f"{body}.h.{at}", f"blocks.{at}"
         yield from lying(f"{there}.attn.c_attn", *(f"{here}.attention.to_{name}" for name in "qkv"))
         yield from lying(f"{there}.attn.c_proj", f"{here}.attention.to_out")
         yield from layer(f"{there}.ln_1", f"{here}.attention_norm")
@@ -169,9 +169,9 @@ def decoder_weights(model: Decoder, under: str) -> Iterator[tuple[str, Tensor]]:
             yield from lying(f"{cross}.c_attn", *(f"{here}.cross.to_{name}" for name in "kv"))
             yield from lying(f"{cross}.c_proj", f"{here}.cross.to_out")
             yield from layer(f"{there}.ln_cross_attn", f"{here}.cross_norm")
-        yield from lying(f"{there}.mlp.c_fc", f"{here}.feed_forward.to_hidden")
-        yield from lying(f"{there}.mlp.c_proj", f"{here}.feed_forward.to_out")
-        yield from layer(f"{there}.ln_2", f"{here}.feed_forward_norm")
+        yield from lying(f"{there}.mlp.c_fc", f"{here}.mlp.fc1")
+        yield from lying(f"{there}.mlp.c_proj", f"{here}.mlp.fc2")
+        yield from layer(f"{there}.ln_2", f"{here}.mlp_norm")
     yield from layer(f"{body}.ln_f", "norm")
 
 

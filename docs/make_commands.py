@@ -45,13 +45,13 @@ kinds is given its kind by the name of the table. `regard train TASK --help` lis
 defaults of the recipe, `regard train --help` lists the recipes, and
 [training.md](training.md) explains both. Below stand the fields of every task's `[train]`, and for
 each task those in no table.""",
-    "evaluate": "[looking.md](looking.md#measuring) explains the figures.",
+    "evaluate": "[looking.md](looking.md#evaluation-metrics-with-intervals) explains the figures.",
     "predict": """\
 Of a run that writes texts, how it writes can be said anew: `regard predict RUN --help` lists those
 flags too, such as `--temperature 0.5` and `--seed 7`.""",
-    "look": "[looking.md](looking.md#looking) says what the maps show.",
-    "compare": "[looking.md](looking.md#comparing) says what is drawn.",
-    "average": "[training.md](training.md#one-run-of-several) says when that pays.",
+    "look": "[looking.md](looking.md#looking-attention-maps-and-attributions) says what maps show.",
+    "compare": "[looking.md](looking.md#comparing-runs) says what is drawn.",
+    "average": "[training.md](training.md#weight-averaging-one-run-of-several): when it pays.",
     "studio": "[studio.md](studio.md) shows the pages.",
     "data": "[data.md](data.md) says which files are read, and where they are looked for.",
     "lab": """\

@@ -17,10 +17,10 @@ PATTERNS = {
     "BigBird": "bigbird(3, 1, 2, 64)",
     "Sparse Transformer, strided": "sparse_transformer(8)",
     "Sparse Transformer, fixed": "sparse_transformer_fixed(8)",
-    "Neighbourhood": "neighbourhood(1, (8, 8))",
+    "Neighbourhood": "neighborhood(1, (8, 8))",
     "Axial": "axial((8, 8))",
-    "Windows": "windows(4, (8, 8))",
-    "Windows, and the same shifted": "windows(4, (8, 8)) | windows(4, (8, 8), 2)",
+    "Windows": "grid_windows(4, (8, 8))",
+    "Windows, and the same shifted": "grid_windows(4, (8, 8)) | grid_windows(4, (8, 8), 2)",
 }
 
 

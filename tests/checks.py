@@ -21,14 +21,14 @@ from torch import Tensor
 
 from regard.attention import (
     KVCache,
-    MultiHead,
+    MultiHeadAttention,
     alibi,
     attend,
     attend_fused,
     blocks,
     causal,
     relative_bias,
-    rotary,
+    rope,
     sinks,
     window,
 )
@@ -84,7 +84,7 @@ def by_hand(c: SimpleNamespace, reads: Callable[[int, int], bool], bias: Tensor 
 def both(c: SimpleNamespace, **options) -> list[Tensor]:
     """The read of the plain path and of the fast one."""
     where = {"q_pos": c.q_pos, "k_pos": c.k_pos} | options
-    return [attend(c.q, c.k, c.v, **where).read, attend_fused(c.q, c.k, c.v, **where)]
+    return [attend(c.q, c.k, c.v, **where).output, attend_fused(c.q, c.k, c.v, **where)]
 
 
 def check_attention_is_the_formula() -> None:
@@ -153,23 +153,23 @@ def check_every_fast_path_reads_what_the_plain_one_reads() -> None:
     ]:
         c = case(n, 7)
         call = Call.check(c.q, c.k, c.v, mask, c.q_pos, c.k_pos)
-        wanted = attend(c.q, c.k, c.v, mask=mask, q_pos=c.q_pos, k_pos=c.k_pos).read
+        wanted = attend(c.q, c.k, c.v, mask=mask, q_pos=c.q_pos, k_pos=c.k_pos).output
         torch.testing.assert_close(path(call), wanted, **EXACT)
     q, k, v = randn(1, 500, 4), randn(1, 700, 4), randn(1, 700, 4)
     for mask in (causal & window(100), causal & (window(60) | sinks(3)), blocks(150), ~causal):
         where = {"mask": mask, "q_pos": range(200, 700), "k_pos": range(700)}
         call = Call.check(q, k, v, **where)
-        wanted = attend(q, k, v, **where).read
+        wanted = attend(q, k, v, **where).output
         torch.testing.assert_close(sparse.tiled(call), wanted, **EXACT)
 
 
 def check_chunks_read_what_one_pass_reads() -> None:
     x = randn(2, 12, 16)
-    for place in (None, rotary(), alibi(4), relative_bias(4, 6)):
+    for place in (None, rope(), alibi(4), relative_bias(4, 6)):
         for parameter in place.parameters() if place else ():
             torch.nn.init.normal_(parameter)
         for mask in (causal, causal & window(4), causal & (blocks(3) | sinks(1))):
-            layer = MultiHead(16, 4, groups=2, place=place, mask=mask).double()
+            layer = MultiHeadAttention(16, 4, kv_heads=2, pos_embed=place, mask=mask).double()
             once = layer(x, positions=range(12))
             for keep, size in [(None, None), (mask, None), (None, 12), (mask, 12)]:
                 for as_tensor in (False, True):
@@ -181,7 +181,7 @@ def check_chunks_read_what_one_pass_reads() -> None:
 
 
 def check_beams_continue_what_they_were_given() -> None:
-    layer = MultiHead(16, 4, place=rotary(), mask=causal).double()
+    layer = MultiHeadAttention(16, 4, pos_embed=rope(), mask=causal).double()
     x, index = randn(3, 6, 16), torch.tensor([2, 0, 2])
     once = layer(torch.cat([x[index, :4], x[:, 4:]], 1), positions=range(6))[:, 4:]
     for size in (None, 6):
@@ -202,7 +202,7 @@ def check_far_keys_weigh_less_under_alibi() -> None:
 
 def check_rotary_scores_depend_on_the_distance_alone() -> None:
     q, k = randn(1, 1, 1, 8).expand(1, 1, 9, 8), randn(1, 1, 1, 8).expand(1, 1, 9, 8)
-    turned_q, turned_k = rotary().turn(q, k, range(9), range(9))
+    turned_q, turned_k = rope().rotate(q, k, range(9), range(9))
     scores = (turned_q @ turned_k.mT)[0, 0]
     torch.testing.assert_close(scores[1:, 1:], scores[:-1, :-1], **EXACT)
     assert scores[0].std() > 0.01
@@ -210,7 +210,7 @@ def check_rotary_scores_depend_on_the_distance_alone() -> None:
     # Later keys turn further: at distance one the first pair of dimensions is an angle of one.
     one = torch.zeros(1, 1, 1, 8, dtype=torch.float64)
     one[..., 0] = 1.0
-    turned, _ = rotary().turn(one, one, range(1, 2), range(1, 2))
+    turned, _ = rope().rotate(one, one, range(1, 2), range(1, 2))
     wanted = torch.tensor([math.cos(1), math.sin(1)], dtype=torch.float64)
     torch.testing.assert_close(turned[0, 0, 0, [0, 4]], wanted, **EXACT)
 
@@ -232,7 +232,9 @@ def compiled_decoding() -> None:
 
 def decode_compiled(cache: KVCache, batched: bool) -> None:
     torch._dynamo.reset()
-    layer = MultiHead(16, 4, groups=2, place=rotary(), mask=causal & window(4)).double()
+    layer = MultiHeadAttention(
+        16, 4, kv_heads=2, pos_embed=rope(), mask=causal & window(4)
+    ).double()
     x, graphs = randn(2, 10, 16), []
 
     def counted(graph: torch.fx.GraphModule, _: list[Tensor]) -> Callable[..., object]:
@@ -262,7 +264,7 @@ def goes_on_bit_for_bit(train: Callable[..., Any], folder: Path) -> None:
     from regard import train as train_on
 
     # A rate that does not depend on how many epochs are planned.
-    level = {"train.average": 0.9, "train.schedule": {"kind": "constant", "warmup": 0.0}}
+    level = {"train.ema_decay": 0.9, "train.lr_schedule": {"name": "constant", "warmup_ratio": 0.0}}
     whole = train(out=folder / "whole", epochs=2, **level)
     part = train(out=folder / "part", epochs=1, **level)
     options = {"resume": True, "epochs": 2, "quiet": True, "device": "cpu", "report": False}
@@ -270,8 +272,8 @@ def goes_on_bit_for_bit(train: Callable[..., Any], folder: Path) -> None:
     theirs = whole.model.state_dict()
     for name, weight in again.model.state_dict().items():
         assert torch.equal(weight, theirs[name]), name
-    assert [line["validation.loss"] for line in again.metrics] == [
-        line["validation.loss"] for line in whole.metrics
+    assert [line["val/loss"] for line in again.metrics] == [
+        line["val/loss"] for line in whole.metrics
     ]
 
 

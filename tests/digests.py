@@ -32,10 +32,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: sums 
 
 RECORD = Path(__file__).with_name("digests.json")
 NEAR = 1e-5
-TIMES = ("seconds", "waited", "rows_per_second")  # figures of the machine, not of the model
-PLAIN = {"train.schedule.kind": "constant", "train.schedule.warmup": 0.0, "train.seed": 3}
+TIMES = (
+    "train_seconds",
+    "data_wait_seconds",
+    "rows_per_second",
+    "seconds",
+    "waited",
+)  # figures of the machine, not of the model
+PLAIN = {
+    "train.lr_schedule.name": "constant",
+    "train.lr_schedule.warmup_ratio": 0.0,
+    "train.seed": 3,
+}
 SMALL = {"model.width": 16, "model.layers": 1, "model.heads": 2}
-GRID = {"image": 16, "patch": 4, "stem": "patch", "width": 16, "layers": 1, "heads": 2}
+GRID = {"image_size": 16, "patch_size": 4, "stem": "patch", "width": 16, "layers": 1, "heads": 2}
 
 Record = dict[str, Any]
 
@@ -67,35 +77,42 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "classify": Case("digits", {**SMALL, "model.layers": 2, "batch": 512, "augment.crop": 1}),
+    "classify": Case(
+        "digits", {**SMALL, "model.layers": 2, "batch_size": 512, "augment.crop_padding": 1}
+    ),
     "caption": Case(
         "scenes",
         {
             **SMALL,
-            **{"scenes": 64, "batch": 16, "texts": 2, "vocabulary.floor": 1},
-            **{"model.length": 16, "model.encoder.mask": None},
+            **{
+                "num_scenes": 64,
+                "batch_size": 16,
+                "captions_per_image": 2,
+                "tokenizer.min_frequency": 1,
+            },
+            **{"model.context_length": 16, "model.encoder.mask": None},
             **{f"model.encoder.{name}": value for name, value in GRID.items()},
         },
     ),
     "language": Case(
         stories,
         {
-            **{**SMALL, "model.length": 32, "batch": 16},
-            **{"vocabulary.kind": "characters", "vocabulary.floor": 1},
+            **{**SMALL, "model.context_length": 32, "batch_size": 16},
+            **{"tokenizer.name": "char", "tokenizer.min_frequency": 1},
         },
         ("The fox", "The crow hid near"),
     ),
-    "translate": Case("numerals", {**SMALL, "batch": 60_000}, ("347512", "forty-two", "7")),
-    "sentiment": Case(
+    "translate": Case("numerals", {**SMALL, "batch_tokens": 60_000}, ("347512", "forty-two", "7")),
+    "classify-text": Case(
         "reviews",
-        {**SMALL, "batch": 20_000},
+        {**SMALL, "batch_tokens": 20_000},
         ("The soup was far from bland.", "A dull film."),
     ),
-    "pretrain": Case(
+    "pretrain-bert": Case(
         stories,
         {
-            **{**SMALL, "batch": 512, "longest": 45, "pairs": 24},
-            **{"vocabulary.kind": "bytes", "vocabulary.floor": 2, "vocabulary.size": 500},
+            **{**SMALL, "batch_tokens": 512, "max_length": 45, "pairs_per_epoch": 24},
+            **{"tokenizer.name": "bpe", "tokenizer.min_frequency": 2, "tokenizer.vocab_size": 500},
         },
         ("The fox [MASK] near the barn.", "The fox hid.\tIt slept."),
     ),

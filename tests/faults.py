@@ -40,10 +40,10 @@ NEEDED += ["torch._dynamo"]
 # Everything that must survive: random numbers of augmentation and dropout, and a mean of weights.
 RECIPE = """
 data = "digits"
-batch = 128
-model = { image = 8, patch = 2, width = 16, layers = 1, heads = 2, dropout = 0.1 }
-augment = { crop = 1, mixup = 0.2 }
-train = { epochs = 3, average = 0.9, save_seconds = 0 }
+batch_size = 128
+model = { image_size = 8, patch_size = 2, width = 16, layers = 1, heads = 2, dropout = 0.1 }
+augment = { crop_padding = 1, mixup_alpha = 0.2 }
+train = { epochs = 3, ema_decay = 0.9, checkpoint_seconds = 0 }
 """
 
 
@@ -156,7 +156,7 @@ def compare(folder: Path, whole: Path) -> list[str]:
 
 def metrics(folder: Path) -> list[dict[str, float]]:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    times = ("seconds", "waited")
+    times = ("train_seconds", "data_wait_seconds")
     return [{name: x for name, x in line.items() if name not in times} for line in lines]
 
 

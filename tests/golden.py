@@ -172,7 +172,8 @@ def write(area: str, entries: dict[str, str]) -> None:
 
 def natural(name: str) -> list[Any]:
     """2 before 10."""
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
+    parts = re.split(r"(\d{1,9})", name)
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
 
 
 # What pytest calls

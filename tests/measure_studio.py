@@ -140,9 +140,9 @@ def make_run(root: Path, width: int) -> None:
         "language",
         data=text,
         epochs=1,
-        batch=4,
-        model={"width": width, "layers": LAYERS, "heads": HEADS, "length": TOKENS},
-        vocabulary={"kind": "characters", "floor": 1},
+        batch_size=4,
+        model={"width": width, "layers": LAYERS, "heads": HEADS, "context_length": TOKENS},
+        tokenizer={"name": "char", "min_frequency": 1},
         out=root / "large",
         quiet=True,
         report=False,
@@ -156,9 +156,9 @@ def make_small_runs(root: Path) -> None:
     rg.train("classify", data="digits", epochs=2, out=root / "digits", **quiet)
     text = root / "tale.txt"
     text.write_text(TALE * 120)
-    model = {"width": 64, "layers": 2, "heads": 4, "length": 64}
-    letters = {"kind": "characters", "floor": 1}
-    options = {"batch": 16, "model": model, "vocabulary": letters, "epochs": 1}
+    model = {"width": 64, "layers": 2, "heads": 4, "context_length": 64}
+    letters = {"name": "char", "min_frequency": 1}
+    options = {"batch_size": 16, "model": model, "tokenizer": letters, "epochs": 1}
     rg.train("language", data=text, out=root / "lines", **options, **quiet)
 
 

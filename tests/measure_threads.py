@@ -31,7 +31,7 @@ from regard.hardware.machine import machine
 ROUNDS = 5
 BEFORE = "300000"  # turns of libgomp's loop where neither it nor a policy is set
 DIGITS = ("--quiet",)
-LARGE = ("--model.patch", "1", "--model.width", "128", "--model.heads", "4", "--epochs", "2")
+LARGE = ("--model.patch-size", "1", "--model.width", "128", "--model.heads", "4", "--epochs", "2")
 
 
 class Case(NamedTuple):

@@ -11,13 +11,13 @@ from torch import nn
 from regard.attention import (
     MASKS,
     Mask,
-    Place,
+    PositionalEncoding,
     alibi,
     causal,
     learned,
     relative_bias,
-    rotary,
-    rotary_2d,
+    rope,
+    rope_2d,
     sinusoidal,
 )
 
@@ -55,17 +55,17 @@ NAMED: dict[str, st.SearchStrategy[Mask]] = {
     "dilated": st.builds(MASKS["dilated"], _whole(1, 4), _whole(1, 4)),
     "strided": st.builds(MASKS["strided"], _whole(1, 5)),
     "blocks": st.builds(MASKS["blocks"], _whole(1, 6)),
-    "summary": st.integers(1, 6).flatmap(
-        lambda size: st.builds(MASKS["summary"], st.just(size), _whole(1, size))
+    "block_summary": st.integers(1, 6).flatmap(
+        lambda size: st.builds(MASKS["block_summary"], st.just(size), _whole(1, size))
     ),
     "sinks": st.builds(MASKS["sinks"], _whole(0, 4)),
     "prefix": st.builds(MASKS["prefix"], _whole(0, 6)),
-    "everywhere": st.builds(MASKS["everywhere"], _whole(0, 4)),
+    "global_tokens": st.builds(MASKS["global_tokens"], _whole(0, 4)),
     "random_keys": st.builds(MASKS["random_keys"], _whole(1, 3), _whole(3, 14), _whole(0, 3)),
-    "neighbourhood": st.builds(MASKS["neighbourhood"], _whole(0, 2), GRIDS),
+    "neighborhood": st.builds(MASKS["neighborhood"], _whole(0, 2), GRIDS),
     "axial": st.builds(MASKS["axial"], GRIDS),
-    "windows": st.integers(1, 4).flatmap(
-        lambda size: st.builds(MASKS["windows"], st.just(size), GRIDS, _whole(0, size - 1))
+    "grid_windows": st.integers(1, 4).flatmap(
+        lambda size: st.builds(MASKS["grid_windows"], st.just(size), GRIDS, _whole(0, size - 1))
     ),
 }
 
@@ -118,10 +118,10 @@ def chunkings(draw: st.DrawFn, length: int) -> list[range]:
 
 
 # By name: (heads, width of the model, positions there may be) → the scheme.
-PLACES: dict[str, Callable[[int, int, int], Place]] = {
-    "none": lambda heads, width, length: Place(),
-    "rotary": lambda heads, width, length: rotary(),
-    "rotary_2d": lambda heads, width, length: rotary_2d((3, 5)),  # some tokens are class tokens
+PLACES: dict[str, Callable[[int, int, int], PositionalEncoding]] = {
+    "none": lambda heads, width, length: PositionalEncoding(),
+    "rope": lambda heads, width, length: rope(),
+    "rotary_2d": lambda heads, width, length: rope_2d((3, 5)),  # some tokens are class tokens
     "alibi": lambda heads, width, length: alibi(heads),
     "relative_bias": lambda heads, width, length: loud(relative_bias(heads, 4)),
     "learned": lambda heads, width, length: loud(learned(length, width)),
@@ -129,7 +129,7 @@ PLACES: dict[str, Callable[[int, int, int], Place]] = {
 }
 
 
-def loud(place: Place) -> Place:
+def loud(place: PositionalEncoding) -> PositionalEncoding:
     """The scheme with parameters of size one: an error in positions must not drown in 0.02."""
     for parameter in place.parameters():
         nn.init.normal_(parameter)

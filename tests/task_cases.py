@@ -257,24 +257,24 @@ NO_IMAGE = (
 )
 NO_LETTER = Bad("half a letter", value_of("The [MASK] \ud800"), ("inputs[0]", "no Unicode"))
 
-PLAIN_RATE = {"train.average": 0.0, "train.optimiser.rate": 3e-3}
+PLAIN_RATE = {"train.ema_decay": 0.0, "train.optimizer.lr": 3e-3}
 TINY_TEXT = {"model.width": 32, "model.layers": 1, "model.heads": 2}
-EYES = {"image": 16, "patch": 4, "stem": "patch", "width": 16, "layers": 1, "heads": 2}
+EYES = {"image_size": 16, "patch_size": 4, "stem": "patch", "width": 16, "layers": 1, "heads": 2}
 EYES |= {"mask": None}  # the recipe's is for another grid
-WORDS = {"vocabulary.kind": "words", "vocabulary.floor": 1}
+WORDS = {"tokenizer.name": "word", "tokenizer.min_frequency": 1}
 
 CLASSIFY = TaskCase(
     "classify",
     data="digits",
     tiny={
-        **{"model.width": 16, "model.layers": 2, "model.heads": 2, "model.hidden": 32},
-        "batch": 32,
+        **{"model.width": 16, "model.layers": 2, "model.heads": 2, "model.mlp_width": 32},
+        "batch_size": 32,
     },
     learnt={"train.epochs": 2},
-    steps={"batch": 512, "model.dropout": 0.1, "augment.crop": 1},
+    steps={"batch_size": 512, "model.dropout": 0.1, "augment.crop_padding": 1},
     decides="accuracy",
     judged="accuracy",
-    says=("1,259 images",),
+    says=("1,259 training images",),
     same=lambda run, folder: image_in_all_ways(run, folder, lambda data: data.images.test.images),
     bad=(*NO_ROW, *NO_IMAGE),
     looked="Insertion",
@@ -284,20 +284,25 @@ CAPTION = TaskCase(
     "caption",
     data="scenes",
     tiny={
-        **{"model.width": 16, "model.layers": 1, "model.heads": 2, "model.hidden": 32},
-        **{"model.length": 16, "vocabulary.floor": 1},
+        **{"model.width": 16, "model.layers": 1, "model.heads": 2, "model.mlp_width": 32},
+        **{"model.context_length": 16, "tokenizer.min_frequency": 1},
         **{f"model.encoder.{name}": value for name, value in EYES.items()},
-        **{"scenes": 64, "batch": 16, "texts": 2},
+        **{"num_scenes": 64, "batch_size": 16, "captions_per_image": 2},
     },
     learnt={"train.epochs": 2},
-    steps={"batch": 32, "model.dropout": 0.1, "augment.flip": True, "augment.crop": 2},
-    decides="true",
-    judged="true",
+    steps={
+        "batch_size": 32,
+        "model.dropout": 0.1,
+        "augment.hflip": True,
+        "augment.crop_padding": 2,
+    },
+    decides="true_captions",
+    judged="true_captions",
     says=("64 images to train on with 320 captions",),
     same=lambda run, folder: image_in_all_ways(run, folder, lambda data: data.captions.test.images),
     bad=(*NO_ROW, *NO_IMAGE),
     looked="Point at a word",
-    damaged=({"true": 3}, {"scores": {}}),
+    damaged=({"true_captions": 3}, {"scores": {}}),
     fewer=(("regard.tasks.caption.data.scene_set", few_scenes),),
     test=True,
 )
@@ -305,13 +310,13 @@ LANGUAGE = TaskCase(
     "language",
     data=lines_of_text,
     tiny={
-        **{**TINY_TEXT, "model.layers": 2, "model.length": 32, "batch": 8},
-        **{"vocabulary.kind": "characters", "vocabulary.floor": 1},
+        **{**TINY_TEXT, "model.layers": 2, "model.context_length": 32, "batch_size": 8},
+        **{"tokenizer.name": "char", "tokenizer.min_frequency": 1},
     },
-    learnt={"train.epochs": 6, "train.optimiser.rate": 3e-3},
-    steps={"batch": 96, "model.dropout": 0.1},
-    decides="likelihood",
-    judged="likelihood",
+    learnt={"train.epochs": 6, "train.optimizer.lr": 3e-3},
+    steps={"batch_size": 96, "model.dropout": 0.1},
+    decides="loss",
+    judged="loss",
     says=("tokens to train on",),
     same=text_ways("the cat"),
     bad=(
@@ -325,12 +330,12 @@ TRANSLATE = TaskCase(
     "translate",
     data=pairs_of_sentences,
     tiny={
-        **{**TINY_TEXT, **WORDS, "model.place": "rotary", "model.dropout": 0.0},
-        **{"batch": 128, "longest": 20, "smoothing": 0.0},
+        **{**TINY_TEXT, **WORDS, "model.pos_embed": "rope", "model.dropout": 0.0},
+        **{"batch_tokens": 128, "max_length": 20, "label_smoothing": 0.0},
     },
     learnt={"train.epochs": 16, **PLAIN_RATE},
-    steps={"batch": 600, "model.dropout": 0.1, "smoothing": 0.1},
-    decides="likelihood",
+    steps={"batch_tokens": 600, "model.dropout": 0.1, "label_smoothing": 0.1},
+    decides="loss",
     judged="BLEU",
     says=("pairs to train on", "padding is"),
     damaged=({"scores": 3},),
@@ -342,17 +347,17 @@ TRANSLATE = TaskCase(
     looked="where it looked",
 )
 SENTIMENT = TaskCase(
-    "sentiment",
+    "classify-text",
     data=table_of_texts,
     tiny={
-        **{**TINY_TEXT, **WORDS, "model.dropout": 0.0, "model.head_dropout": 0.0},
-        **{"batch": 256, "longest": 16, "overlap": 4},
+        **{**TINY_TEXT, **WORDS, "model.dropout": 0.0, "model.classifier_dropout": 0.0},
+        **{"batch_tokens": 256, "max_length": 16, "window_overlap": 4},
     },
     learnt={"train.epochs": 10, **PLAIN_RATE},
-    steps={"batch": 600, "model.dropout": 0.1, "forget": 0.1, "smoothing": 0.1},
+    steps={"batch_tokens": 600, "model.dropout": 0.1, "token_dropout": 0.1, "label_smoothing": 0.1},
     decides="accuracy",
     judged="accuracy",
-    says=("270 texts to train on (negative 1", "30 to choose by"),
+    says=("270 texts to train on (negative 1", "30 for validation"),
     same=text_ways("the soup was fine"),
     bad=(
         *(*NO_ROW, NO_TEST, *NO_TEXT),
@@ -364,24 +369,29 @@ SENTIMENT = TaskCase(
         Bad("empty", file_of("d.csv", b""), ("d.csv", "is empty")),
     ),
     looked="Which words carried it",
-    damaged=({"tf-idf": 3}, {"assessment": {}}),
-    recipe='[recipe]\ntask = "sentiment"\n',
+    damaged=({"tfidf_baseline": 3}, {"assessment": {}}),
+    recipe='[recipe]\ntask = "classify-text"\n',
     fewer=(("regard.tasks.classify_text.report.FAITHFUL", 4),),
 )
 PRETRAIN = TaskCase(
-    "pretrain",
+    "pretrain-bert",
     data=stories,
     tiny={
-        **{**TINY_TEXT, "model.dropout": 0.0, "model.place": "learned"},
-        **{"vocabulary.kind": "bytes", "vocabulary.floor": 2, "vocabulary.size": 700},
-        **{"batch": 450, "longest": 45, "pairs": 24},
+        **{**TINY_TEXT, "model.dropout": 0.0, "model.pos_embed": "learned"},
+        **{"tokenizer.name": "bpe", "tokenizer.min_frequency": 2, "tokenizer.vocab_size": 700},
+        **{"batch_tokens": 450, "max_length": 45, "pairs_per_epoch": 24},
     },
-    learnt={"train.epochs": 4, **PLAIN_RATE, "train.optimiser.rate": 1e-2}
-    | {"train.schedule.warmup": 0.05},
-    steps={"batch": 8_000, "model.dropout": 0.1, "masking.whole_words": True, "pairs": 12},
+    learnt={"train.epochs": 4, **PLAIN_RATE, "train.optimizer.lr": 1e-2}
+    | {"train.lr_schedule.warmup_ratio": 0.05},
+    steps={
+        "batch_tokens": 8_000,
+        "model.dropout": 0.1,
+        "masking.whole_word_mask": True,
+        "pairs_per_epoch": 12,
+    },
     decides="accuracy",
     judged="accuracy",
-    says=("sentences of", "inverted: 24 pairs to train on"),
+    says=("sentences of", "inversion: 24 pairs to train on"),
     same=text_ways("The fox slept near the [MASK] in 1920."),
     bad=(
         *(*NO_ROW, NO_TEST, *NO_TEXT, NO_LETTER),

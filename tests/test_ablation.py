@@ -37,20 +37,20 @@ def row(choice: str, seed: int, sst2: float, sick: float, **more: Any) -> dict[s
 ROWS = [
     row("from scratch", 0, 0.60, 0.50),
     row("from scratch", 1, 0.70, 0.52),
-    row("masked", 0, 0.64, 0.55, questions={"masked": 0.40}),
-    row("masked", 1, 0.72, 0.57, questions={"masked": 0.50}),
+    row("mlm", 0, 0.64, 0.55, questions={"mlm": 0.40}),
+    row("mlm", 1, 0.72, 0.57, questions={"mlm": 0.50}),
     row(UNTRAINED, 0, 0.61, 0.51),
 ]
 
 
 def test_gains_are_over_the_same_seed() -> None:
     lines = {line["choice"]: line for line in summarised(ROWS)}
-    assert list(lines) == ["from scratch", UNTRAINED, "masked"]  # scratch and untrained first
+    assert list(lines) == ["from scratch", UNTRAINED, "mlm"]  # scratch and untrained first
     assert lines["from scratch"]["sst2"]["gain"] is None
-    assert lines["masked"]["sst2"]["mean"] == pytest.approx(0.68)
-    assert lines["masked"]["sst2"]["gain"]["value"] == pytest.approx(0.03)  # of 0.04 and 0.02
-    assert lines["masked"]["questions"] == {"masked": pytest.approx(0.45)}
-    assert (lines["masked"]["sick"]["low"], lines["masked"]["sick"]["high"]) == (0.55, 0.57)
+    assert lines["mlm"]["sst2"]["mean"] == pytest.approx(0.68)
+    assert lines["mlm"]["sst2"]["gain"]["value"] == pytest.approx(0.03)  # of 0.04 and 0.02
+    assert lines["mlm"]["questions"] == {"mlm": pytest.approx(0.45)}
+    assert (lines["mlm"]["sick"]["low"], lines["mlm"]["sick"]["high"]) == (0.55, 0.57)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
@@ -70,7 +70,7 @@ def test_the_table_says_what_was_asked_and_gained() -> None:
     out = io.StringIO()
     Console(file=out, width=200).print(drawn(summarised(ROWS)))
     line = next(line for line in out.getvalue().splitlines() if "45.0" in line)
-    assert "masked" in line and "68.0" in line and "+3.0" in line and "56.0" in line
+    assert "mlm" in line and "68.0" in line and "+3.0" in line and "56.0" in line
 
 
 def test_what_is_done_is_kept_with_its_command(tmp_path: Path) -> None:
@@ -82,10 +82,10 @@ def test_what_is_done_is_kept_with_its_command(tmp_path: Path) -> None:
 
 
 def test_the_command_says_which_recipe_and_choices_were_asked_for() -> None:
-    how = Ablation(recipe="wikitext-2-masked", only=("from scratch", "masked"))
-    asked = "--seeds 3 --draws 3 --recipe wikitext-2-masked --only 'from scratch' masked"
+    how = Ablation(recipe="wikitext-2-masked", only=("from scratch", "mlm"))
+    asked = "--seeds 3 --draws 3 --recipe wikitext-2-masked --only 'from scratch' mlm"
     assert command(how).endswith(asked)
-    assert flags(how, "masked", 1)[:2] == ["--recipe", "wikitext-2-masked"]
+    assert flags(how, "mlm", 1)[:2] == ["--recipe", "wikitext-2-masked"]
 
 
 def test_a_choice_that_there_is_not_is_refused() -> None:
@@ -104,4 +104,4 @@ def test_what_goes_wrong_in_a_process_is_said(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("REGARD_DATA", "/nowhere")
     how = Ablation(recipe="no-such-corpus", device="cpu")
     with expect_error(RuntimeError):
-        list(in_processes(MODULE, {named("masked", 1): flags(how, "masked", 1)}, workers=1))
+        list(in_processes(MODULE, {named("mlm", 1): flags(how, "mlm", 1)}, workers=1))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from regard import attend, attend_fused, causal, explain, sinks, window
+from regard import attend, attend_fused, causal, explain_kernel, sinks, window
 from regard.attention.call import Call
 from regard.attention.core import plain_in_rows
 from regard.attention.kernels.choose import choose
@@ -199,10 +199,10 @@ def check_against_loops(lead, size, reader, beta) -> None:
     if isinstance(options.get("bias"), Tensor):
         inputs["bias"] = options["bias"]
     grads = gradients(
-        (ours.read * d_read).sum() + (ours.weights * d_weights).sum(), inputs.values()
+        (ours.output * d_read).sum() + (ours.weights * d_weights).sum(), inputs.values()
     )
 
-    assert_near(ours.read.detach(), right.read, 1e-10)
+    assert_near(ours.output.detach(), right.read, 1e-10)
     assert_near(ours.weights.detach(), right.weights, 1e-10)
     for (name, x), grad in zip(inputs.items(), grads, strict=True):
         assert_near(grad, torch.as_tensor(right.grads[name]).sum_to_size(x.shape), 1e-10)
@@ -232,7 +232,7 @@ def test_attending_agrees_with_fifty_digits(beta, limit, size):
     inputs = draw((), (), n, m, d, e)
     mask = torch.ones(n, m, dtype=torch.bool).tril(1)
     bias, d_read = _normal(n, m).requires_grad_(), _normal(n, e)
-    read = attend(**inputs, mask=mask, bias=bias, beta=beta).read
+    read = attend(**inputs, mask=mask, bias=bias, beta=beta).output
     leaves = [*inputs.values(), bias]
     grads = gradients((read * d_read).sum(), leaves)
 
@@ -288,7 +288,7 @@ def test_scores_below_any_finite_fill_still_beat_a_masked_key(dtype, attention):
     }
     for name, options in ways.items():
         out = attention(q, k, v, **options, beta=1)
-        read = out if attention is attend_fused else out.read
+        read = out if attention is attend_fused else out.output
         assert read.item() == pytest.approx(1.5, rel=1e-6), name
 
 
@@ -311,7 +311,7 @@ def test_a_narrow_read_is_the_float64_read_rounded_once(dtype, beta, reader):
     options, _, _ = prepare(reader, lead, n, m)
     ours = attend(**inputs, **options, beta=beta)
     right = attend(**{name: x.double() for name, x in inputs.items()}, **options, beta=beta)
-    assert ours.read.dtype == ours.weights.dtype == dtype
+    assert ours.output.dtype == ours.weights.dtype == dtype
     # Half a unit in the last place, and a little for float32 inside; subnormals of float16.
     rtol = 0.51 * torch.finfo(dtype).eps if dtype != torch.float32 else 1e-5
     for narrow, wide in zip(ours, right, strict=True):
@@ -381,7 +381,7 @@ def test_at_infinite_beta_gradients_flow_to_the_values_only(attention):
     with torch.no_grad():
         inputs["k"][:, 1:] = inputs["k"][:, :1]  # all tie, so the bias decides their shares
     out = attention(**inputs, bias=bias, beta=INF)
-    read = out if attention is attend_fused else out.read
+    read = out if attention is attend_fused else out.output
     to_q, to_k, to_v, to_bias = gradients(read.sum(), [*inputs.values(), bias])
     assert not to_q.any() and not to_k.any() and not to_bias.any()
     assert to_v.sum().item() == pytest.approx(2 * 3 * 5)
@@ -422,7 +422,7 @@ def test_a_query_that_may_read_nothing_reads_zeros_with_finite_gradients(way, be
     inputs = draw((2, 4), (2, 2), n, m, 4, 3)
     with torch.autograd.detect_anomaly(check_nan=True):
         out = attention(**inputs, **_nothing_to_read(way, n, m), beta=beta)
-        read = out if attention is attend_fused else out.read
+        read = out if attention is attend_fused else out.output
         grads = gradients(read.square().sum(), inputs.values())
     assert not read[..., [0, 2], :].any()
     assert read[..., [1, 3, 4], :].all()
@@ -446,7 +446,7 @@ def test_without_gradients_the_same_bits_are_read(masked, biased, beta):
     before = [x.clone() for x in (q, k, v, mask)]
     quick = attend(q, k, v, **said)
     slow = attend(*(x.clone().requires_grad_() for x in (q, k, v)), **said)
-    assert quick.read.equal(slow.read) and quick.weights.equal(slow.weights)
+    assert quick.output.equal(slow.output) and quick.weights.equal(slow.weights)
     assert all(x.equal(was) for x, was in zip((q, k, v, mask), before, strict=True))
     assert bool(quick.weights[:, :, 2].any()) is not masked
 
@@ -456,7 +456,7 @@ def test_with_no_keys_at_all_every_query_reads_zeros(attention):
     inputs = draw((2,), (2,), 3, 0, 4, 5)
     for options in ({}, {"mask": torch.ones(3, 0, dtype=torch.bool)}, {"beta": INF}, {"beta": 0}):
         out = attention(**inputs, **options)
-        read = out if attention is attend_fused else out.read
+        read = out if attention is attend_fused else out.output
         assert read.shape == (2, 3, 5) and not read.any()
 
 
@@ -486,7 +486,7 @@ def test_nan_in_keys_that_are_nowhere_changes_neither_reads_nor_gradients(lead, 
 
     def read(q, k, v, options, **positions):
         out = attention(q, k, v, **options, **positions)
-        return out if attention is attend_fused else out.read
+        return out if attention is attend_fused else out.output
 
     q, k, v = inputs.values()
     spoilt = [q, *(x.detach().index_fill(-2, torch.tensor(gone), math.nan) for x in (k, v))]
@@ -512,7 +512,7 @@ def test_queries_that_are_nowhere_read_zeros_even_when_they_are_nan(beta, attent
     positions = torch.tensor([0, -1, 2, 3])
     for mask in (None, causal, ~causal, torch.ones(4, 4, dtype=torch.bool)):
         out = attention(q, k, v, mask=mask, q_pos=positions, k_pos=range(4), beta=beta)
-        read = out if attention is attend_fused else out.read
+        read = out if attention is attend_fused else out.output
         assert not read[..., 1, :].any() and read.isfinite().all()
         assert all(g.isfinite().all() for g in gradients(read.sum(), (q, k, v)))
 
@@ -528,7 +528,7 @@ def test_positions_of_a_batch_are_each_sequences_own(attention):
 
     def read(q, k, v, **options):
         out = attention(q, k, v, mask=causal, bias=slope, **options)
-        return out if attention is attend_fused else out.read
+        return out if attention is attend_fused else out.output
 
     together = read(q, k, v, q_pos=q_pos, k_pos=k_pos)
     alone = [read(q[i], k[i], v[i], q_pos=q_pos[i], k_pos=k_pos[i]) for i in range(3)]
@@ -607,10 +607,10 @@ def check_fused(path, lead, widths, dtype, beta=None) -> None:
         exact_leaves.append(exact_options["bias"])
     d_read = _normal(*q_lead, n, e).to(dtype)
 
-    why = explain(**inputs, **options)
+    why = explain_kernel(**inputs, **options)
     assert words in why
     read = attend_fused(**inputs, **options)
-    right = attend(**exact, **exact_options).read
+    right = attend(**exact, **exact_options).output
     assert read.dtype == dtype
     assert_near(read.detach(), right.detach(), LIMITS[dtype])
     grads = gradients((read * d_read).sum(), leaves)
@@ -647,7 +647,7 @@ def test_masks_and_biases_of_fewer_than_two_axes_broadcast_like_any_other(shape,
     said = BOOL[3] if name == "mask" else WAVES[3]
     said = said.reshape(-1)[: math.prod(shape)].reshape(shape)
     call = Call.check(**inputs, **{name: said})
-    right = attend(**inputs, **{name: said.expand(5, 7)}).read
+    right = attend(**inputs, **{name: said.expand(5, 7)}).output
     assert_near(choose(call).kernel(call).detach(), right.detach(), 1e-12)
     assert_near(plain_in_rows(call, 10).detach(), right.detach(), 1e-12)
 
@@ -659,7 +659,7 @@ def test_the_plain_path_in_blocks_of_rows_is_the_plain_path(reader, beta):
     inputs = draw(lead, lead, n, m, d, e)
     options, _, _ = prepare(reader, lead, n, m)
     one_row, two_rows = 1, 4 * m * 2
-    right = attend(**inputs, **options, beta=beta).read
+    right = attend(**inputs, **options, beta=beta).output
     for entries in (one_row, two_rows):
         read = plain_in_rows(Call.check(**inputs, **options, beta=beta), entries)
         torch.testing.assert_close(read, right, rtol=0, atol=1e-15)
@@ -746,24 +746,24 @@ def test_weights_stay_float32_under_autocast_and_shapes_need_no_values():
     with torch.autocast("cpu", torch.bfloat16):
         ours = attend(q, k, v, mask=causal)
     exact = attend(q, k, v, mask=causal)
-    assert torch.equal(ours.weights, exact.weights) and torch.equal(ours.read, exact.read)
+    assert torch.equal(ours.weights, exact.weights) and torch.equal(ours.output, exact.output)
     meta = attend(*(x.to("meta") for x in (q, k, v)))
-    assert meta.read.shape == (1, 2, 6, 8) and meta.weights.shape == (1, 2, 6, 6)
+    assert meta.output.shape == (1, 2, 6, 8) and meta.weights.shape == (1, 2, 6, 6)
 
 
 def test_transforms_of_functions_go_through_it():
     """Also where the mask is what they vary, so that scores are one for all of them."""
     q, k, v = torch.randn(3, 5, 8).unbind()
     masks = torch.rand(4, 5, 5) > 0.4
-    one_by_one = torch.stack([attend(q, k, v, mask=mask).read for mask in masks])
-    at_once = torch.func.vmap(lambda mask: attend(q, k, v, mask=mask).read)(masks)
+    one_by_one = torch.stack([attend(q, k, v, mask=mask).output for mask in masks])
+    at_once = torch.func.vmap(lambda mask: attend(q, k, v, mask=mask).output)(masks)
     torch.testing.assert_close(at_once, one_by_one)
     with torch.no_grad():
-        again = torch.func.vmap(lambda mask: attend(q, k, v, mask=mask).read)(masks)
+        again = torch.func.vmap(lambda mask: attend(q, k, v, mask=mask).output)(masks)
     assert torch.equal(again, at_once)
 
     def total(q):
-        return attend(q, k, v, mask=masks[0]).read.square().sum()
+        return attend(q, k, v, mask=masks[0]).output.square().sum()
 
     by_hand = torch.autograd.grad(total(q.requires_grad_()), q)[0]
     for transform in (torch.func.grad, torch.func.jacrev, torch.func.jacfwd):
@@ -773,8 +773,8 @@ def test_transforms_of_functions_go_through_it():
 def test_slopes_may_be_taken_forwards_under_a_mask():
     q, k, v, along = torch.randn(4, 1, 2, 6, 4, dtype=torch.float64)
     with forward_ad.dual_level():
-        read = attend(forward_ad.make_dual(q, along), k, v, mask=causal).read
+        read = attend(forward_ad.make_dual(q, along), k, v, mask=causal).output
         forwards = forward_ad.unpack_dual(read).tangent
     step = 1e-6
-    ahead, behind = (attend(q + by * along, k, v, mask=causal).read for by in (step, -step))
+    ahead, behind = (attend(q + by * along, k, v, mask=causal).output for by in (step, -step))
     torch.testing.assert_close(forwards, (ahead - behind) / (2 * step), rtol=0, atol=1e-8)

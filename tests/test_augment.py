@@ -47,7 +47,14 @@ from regard.data.synthetic.digits import load_digits
 from regard.errors import FieldError
 
 EVERYTHING = AugmentConfig(
-    crop=2, flip=True, operations=2, erase=0.5, mixup=0.8, cutmix=1.0, mixed=0.7, fill=0.5
+    crop_padding=2,
+    hflip=True,
+    randaugment_ops=2,
+    random_erasing=0.5,
+    mixup_alpha=0.8,
+    cutmix_alpha=1.0,
+    mix_prob=0.7,
+    fill=0.5,
 )
 FILL = 77
 
@@ -197,11 +204,11 @@ def test_operations_are_drawn_evenly_for_every_image_and_in_both_directions():
     assert abs(up - 0.5) < 0.02
 
 
-@pytest.mark.parametrize("edge", ["fill", "reflect"])
+@pytest.mark.parametrize("edge", ["constant", "reflect"])
 def test_a_crop_is_a_window_of_the_padded_image(edge):
     images, reach = noise(5, 3, 6, 9), 4
     top, left = torch.tensor([-4, 0, 3, 4, -1]), torch.tensor([4, 0, -4, 2, -3])
-    how = {"value": 0.25} if edge == "fill" else {"mode": "reflect"}
+    how = {"value": 0.25} if edge == "constant" else {"mode": "reflect"}
     padded = pad(images, (reach,) * 4, **how)
     for got, image, y, x in zip(
         crop(images, top, left, edge, 0.25), padded, top, left, strict=True
@@ -212,7 +219,7 @@ def test_a_crop_is_a_window_of_the_padded_image(edge):
 def test_crops_are_off_centre_by_every_amount_equally_often():
     dot = torch.zeros(1, 1, 5, 5)
     dot[..., 2, 2] = 1
-    augment, labels = Augment(AugmentConfig(crop=2)), torch.zeros(5000, dtype=torch.int64)
+    augment, labels = Augment(AugmentConfig(crop_padding=2)), torch.zeros(5000, dtype=torch.int64)
     seen = augment(dot.repeat(5000, 1, 1, 1), labels, seeded()).images
     assert (seen.sum((1, 2, 3)) == 1).all()
     assert stats.chisquare(seen.sum((0, 1)).flatten().numpy()).pvalue > 1e-3
@@ -226,7 +233,7 @@ def test_chosen_images_are_mirrored_and_half_are_chosen():
 
     arrow = torch.tensor([0.0, 1.0]).expand(2000, 1, 1, 2)
     labels = torch.zeros(2000, dtype=torch.int64)
-    seen = Augment(AugmentConfig(flip=True))(arrow, labels, seeded()).images
+    seen = Augment(AugmentConfig(hflip=True))(arrow, labels, seeded()).images
     assert abs(seen[..., 0].mean() - 0.5) < 0.04
 
 
@@ -304,7 +311,9 @@ def test_erased_boxes_show_the_fill_and_the_rest_is_untouched():
 def test_as_many_images_are_erased_as_asked_and_as_much_of_them():
     labels = torch.zeros(4000, dtype=torch.int64)
     white = torch.ones(4000, 1, 16, 16)
-    share = 1 - Augment(AugmentConfig(erase=0.3))(white, labels, seeded()).images.mean((1, 2, 3))
+    share = 1 - Augment(AugmentConfig(random_erasing=0.3))(white, labels, seeded()).images.mean(
+        (1, 2, 3)
+    )
     hit = share[share > 0]
     assert abs(len(hit) / 4000 - 0.3) < 0.03
     assert hit.min() > ERASED[0] / 2 and hit.max() < ERASED[1] + 0.04
@@ -341,11 +350,11 @@ def test_mixup_and_cutmix_by_hand():
 @pytest.mark.parametrize(
     "config",
     [
-        AugmentConfig(mixup=0.4),
-        AugmentConfig(cutmix=1.0),
-        AugmentConfig(mixup=0.8, cutmix=1.0, mixed=0.6),
+        AugmentConfig(mixup_alpha=0.4),
+        AugmentConfig(cutmix_alpha=1.0),
+        AugmentConfig(mixup_alpha=0.8, cutmix_alpha=1.0, mix_prob=0.6),
     ],
-    ids="{0.mixup} {0.cutmix} {0.mixed}".format,
+    ids="{0.mixup_alpha} {0.cutmix_alpha} {0.mix_prob}".format,
 )
 def test_labels_weigh_what_their_images_do_and_no_mass_is_lost(config):
     labels = torch.randint(10, (500,), generator=seeded())
@@ -358,13 +367,13 @@ def test_labels_weigh_what_their_images_do_and_no_mass_is_lost(config):
     targets = mixed.targets(10)
     torch.testing.assert_close(targets.sum(1), torch.ones(500))
     torch.testing.assert_close(mixed.images.mean((1, 2, 3)), targets @ (torch.arange(10) / 9))
-    assert targets.min() >= 0 and abs((mixed.weight < 1).float().mean() - config.mixed) < 0.1
+    assert targets.min() >= 0 and abs((mixed.weight < 1).float().mean() - config.mix_prob) < 0.1
 
 
 def test_with_both_an_image_is_mixed_one_way_or_the_other():
     labels = torch.arange(400) % 2
     images = labels.float()[:, None, None, None].expand(-1, 1, 6, 6)
-    mixed = Augment(AugmentConfig(mixup=1.0, cutmix=1.0))(images, labels, seeded())
+    mixed = Augment(AugmentConfig(mixup_alpha=1.0, cutmix_alpha=1.0))(images, labels, seeded())
     seen = mixed.images[labels != mixed.others]
     through = ((seen > 0) & (seen < 1)).flatten(1)  # pixels that show both
     assert ((through.all(1)) | (~through.any(1))).all()
@@ -399,7 +408,7 @@ class Calls(TorchDispatchMode):
         return function(*args, **kwargs or {})
 
 
-@pytest.mark.parametrize("config", [EVERYTHING, AugmentConfig(zoom=0.3, mixup=0.2)])
+@pytest.mark.parametrize("config", [EVERYTHING, AugmentConfig(crop_scale=0.3, mixup_alpha=0.2)])
 def test_nothing_is_read_back_to_the_host_or_sent_from_it(config):
     images, labels = noise(16, 3, 12, 9), torch.arange(16)
     with Calls() as calls:
@@ -426,22 +435,23 @@ def test_nothing_asked_is_nothing_done():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_images_keep_their_kind_of_float(dtype):
     images, labels = noise(8, 3, 8, 8).to(dtype), torch.arange(8)
-    for config in (EVERYTHING, AugmentConfig(zoom=0.3)):
+    for config in (EVERYTHING, AugmentConfig(crop_scale=0.3)):
         assert Augment(config)(images, labels, seeded()).images.dtype == dtype
 
 
 @pytest.mark.parametrize(
     ("fields", "name"),
     [
-        ({"crop": 4, "zoom": 0.5}, "crop"),
-        ({"operations": 2, "strength": 0.0}, "operations"),
-        ({"mixup": 0.2, "mixed": 0.0}, "mixup"),
-        ({"cutmix": 1.0, "mixed": 0.0}, "cutmix"),
-        ({"crop": -1}, "crop"),
-        ({"mixup": math.inf}, "mixup"),
-        ({"cutmix": math.nan}, "cutmix"),
-        ({"erase": 1.5}, "erase"),
-        ({"zoom": 0.0}, "zoom"),
+        ({"crop_padding": 4, "crop_scale": 0.5}, "crop_padding"),
+        ({"randaugment_ops": 2, "randaugment_magnitude": 0.0}, "randaugment_ops"),
+        ({"randaugment_magnitude": 31.0}, "randaugment_magnitude"),
+        ({"mixup_alpha": 0.2, "mix_prob": 0.0}, "mixup_alpha"),
+        ({"cutmix_alpha": 1.0, "mix_prob": 0.0}, "cutmix_alpha"),
+        ({"crop_padding": -1}, "crop_padding"),
+        ({"mixup_alpha": math.inf}, "mixup_alpha"),
+        ({"cutmix_alpha": math.nan}, "cutmix_alpha"),
+        ({"random_erasing": 1.5}, "random_erasing"),
+        ({"crop_scale": 0.0}, "crop_scale"),
     ],
 )
 def test_contradictions_are_refused_by_the_names_of_their_fields(fields, name):
@@ -450,7 +460,7 @@ def test_contradictions_are_refused_by_the_names_of_their_fields(fields, name):
 
 
 def test_a_reflection_wider_than_the_image_is_refused():
-    augment = Augment(AugmentConfig(crop=4, edge="reflect"))
+    augment = Augment(AugmentConfig(crop_padding=4, padding_mode="reflect"))
     with expect_error(ValueError):
         augment(noise(1, 1, 4, 9), torch.zeros(1, dtype=torch.int64), seeded())
 

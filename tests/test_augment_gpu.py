@@ -13,7 +13,14 @@ from regard.data.randaugment import OPERATIONS, operate
 pytestmark = pytest.mark.cuda
 
 EVERYTHING = AugmentConfig(
-    crop=2, flip=True, operations=2, erase=0.5, mixup=0.8, cutmix=1.0, mixed=0.7, fill=0.5
+    crop_padding=2,
+    hflip=True,
+    randaugment_ops=2,
+    random_erasing=0.5,
+    mixup_alpha=0.8,
+    cutmix_alpha=1.0,
+    mix_prob=0.7,
+    fill=0.5,
 )
 
 
@@ -39,7 +46,7 @@ def test_on_a_gpu_operations_are_within_a_level_of_the_cpu():
 
 
 @pytest.mark.parametrize(
-    "config", [EVERYTHING, AugmentConfig(zoom=0.3)], ids=["everything", "zoom"]
+    "config", [EVERYTHING, AugmentConfig(crop_scale=0.3)], ids=["everything", "zoom"]
 )
 def test_on_a_gpu_a_captured_graph_draws_anew_at_every_replay(config):
     images, labels = noise(64, 3, 16, 16).cuda(), torch.arange(64).cuda()

@@ -8,14 +8,14 @@ from torch import Tensor
 from torch.autograd import grad
 
 from regard.attention import (
-    Linear,
+    LinearAttention,
     Mask,
-    MultiHead,
+    MultiHeadAttention,
     alibi,
     attend,
     attend_fused,
     causal,
-    explain,
+    explain_kernel,
     relative_bias,
     watch,
     window,
@@ -46,8 +46,8 @@ def test_autocast_changes_neither_what_a_kernel_reads_nor_its_dtype(words, kind)
     n, options = KERNELS[words]
     qkv = drawn(n, kind)
     if (words, kind) != ("SDPA part by part", torch.float16):  # which the host's kernel has not
-        assert explain(*qkv, **options).startswith(words)
-    for read in (attend_fused, lambda *qkv, **options: attend(*qkv, **options).read):
+        assert explain_kernel(*qkv, **options).startswith(words)
+    for read in (attend_fused, lambda *qkv, **options: attend(*qkv, **options).output):
         alone = read(*qkv, **options)
         with torch.autocast("cpu", torch.bfloat16):
             under = read(*qkv, **options)
@@ -57,9 +57,9 @@ def test_autocast_changes_neither_what_a_kernel_reads_nor_its_dtype(words, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-@pytest.mark.parametrize("read", [attend_channels, Linear()], ids=["channels", "linear"])
+@pytest.mark.parametrize("read", [attend_channels, LinearAttention()], ids=["channels", "linear"])
 def test_so_do_channels_and_linear_attention(read, kind):
-    for options in ({}, {"mask": causal}) if isinstance(read, Linear) else ({},):
+    for options in ({}, {"mask": causal}) if isinstance(read, LinearAttention) else ({},):
         qkv = drawn(20, kind)
         alone = read(*qkv, **options)
         with torch.autocast("cpu", torch.bfloat16):
@@ -88,7 +88,7 @@ def test_a_bias_in_float32_keeps_its_digits(name, kind, trained, autocast):
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         read = attend_fused(*qkv, bias=bias, mask=causal)
     exact = [x.detach().double().requires_grad_() for x in (*qkv, bias)]
-    wanted = attend(*exact[:3], bias=exact[3], mask=causal).read
+    wanted = attend(*exact[:3], bias=exact[3], mask=causal).output
     # The bias itself has steps of 6e-5 near 1000 and of 1e-3 far away.
     off = {torch.float32: 5e-3, torch.float16: 5e-3, torch.bfloat16: 2e-2}[kind]
     torch.testing.assert_close(read.double(), wanted, rtol=0, atol=off)
@@ -107,7 +107,7 @@ def test_a_bias_keeps_them_far_below_the_greatest_of_its_row_as_well(kind):
     bias = torch.tensor([[0.0, -20.06, -19.94]])
     v = torch.tensor([0.0, -1.0, 1.0])[:, None].expand(1, 1, 3, 8)
     q, k, v = (x.to(kind) for x in (q, k, v))
-    wanted = attend(*(x.double() for x in (q, k, v)), bias=bias.double(), beta=1).read
+    wanted = attend(*(x.double() for x in (q, k, v)), bias=bias.double(), beta=1).output
     read = attend_fused(q, k, v, bias=bias, beta=1)
     torch.testing.assert_close(read.double(), wanted, rtol=0, atol=2e-3)
 
@@ -116,13 +116,13 @@ def test_a_bias_keeps_them_far_below_the_greatest_of_its_row_as_well(kind):
     "place", [None, alibi(4), relative_bias(4)], ids=["none", "alibi", "learned"]
 )
 def test_a_layer_under_autocast_is_watched_as_it_read(place):
-    layer = MultiHead(32, 4, mask=causal, place=place)
+    layer = MultiHeadAttention(32, 4, mask=causal, pos_embed=place)
     x = torch.randn(2, 20, 32)
     with torch.autocast("cpu", torch.bfloat16), watch(layer) as seen:
         layer(x)
         (one,) = seen.values()
         assert one.error() < 1e-2
-    assert one.read.dtype == one.call.v.dtype == torch.bfloat16
+    assert one.output.dtype == one.call.v.dtype == torch.bfloat16
     assert one.error() < 1e-2
 
 
@@ -133,7 +133,7 @@ def test_a_gpu_keeps_the_digits_of_a_bias_and_the_dtype_of_v(name, kind):
     qkv = [x.detach().cuda() for x in drawn(20, kind)]
     bias = BIASES[name].detach().cuda()
     exact = [x.double() for x in (*qkv, bias)]
-    wanted = attend(*exact[:3], bias=exact[3], mask=causal).read
+    wanted = attend(*exact[:3], bias=exact[3], mask=causal).output
     for autocast in (True, False):
         with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
             read = attend_fused(*qkv, bias=bias, mask=causal)

@@ -13,7 +13,7 @@ from regard.errors import UserError
 from regard.runs.average import average, mean_of
 from regard.runs.record import recorded
 
-TINY = {"model": {"width": 16, "layers": 1, "heads": 2, "hidden": 16}, "batch": 64}
+TINY = {"model": {"width": 16, "layers": 1, "heads": 2, "mlp_width": 16}, "batch_size": 64}
 
 
 def small(root, **changes):
@@ -43,8 +43,10 @@ def test_the_mean_is_of_every_weight_and_is_a_run_like_others(runs, tmp_path, ca
         assert f"{run.evaluated('validation').accuracy.value:.2%}" in said
     assert made.evaluated("test") is not None and "accuracy" in said
     (line,) = made.metrics
-    assert line["validation.accuracy"] == pytest.approx(worth)
-    assert line["seconds"] == pytest.approx(sum(run.metrics[-1]["seconds"] for run in runs))
+    assert line["val/accuracy"] == pytest.approx(worth)
+    assert line["train_seconds"] == pytest.approx(
+        sum(run.metrics[-1]["train_seconds"] for run in runs)
+    )
     assert main(["evaluate", str(out), "--device", "cpu"]) == 0
     assert main(["train", "classify", "--out", str(out), "--resume", "--device", "cpu"]) == 2
     kept = recorded([made], [made.evaluated("test")], "test")
@@ -60,19 +62,21 @@ def test_what_came_of_it_is_said(runs, worth, words):
     from regard.runs.average import Averaged
 
     assert words in str(Averaged(runs[0], worth, {"a": 0.7, "b": 0.9}))
+    losses = {"a": 1 - 0.7, "b": 1 - 0.9}
+    assert words in str(Averaged(runs[0], 1 - worth, losses, lower=True))
 
 
 def test_runs_from_scratch_are_seen_through(runs, tmp_path):
     """Two networks that found the same function in different places have no use for a mean."""
     model = runs[0].model
     turned = {name: weight.clone() for name, weight in model.state_dict().items()}
-    for name in ("to_hidden.weight", "to_hidden.bias"):
-        name = f"blocks.0.feed_forward.{name}"
+    for name in ("fc1.weight", "fc1.bias"):
+        name = f"blocks.0.mlp.{name}"
         turned[name] = turned[name].flip(0)
-    name = "blocks.0.feed_forward.to_out.weight"
+    name = "blocks.0.mlp.fc2.weight"
     turned[name] = turned[name].flip(1)
     mean = mean_of([model.state_dict(), turned])
-    other = runs[0].task.build(runs[0].config, runs[0].facts).eval()
+    other = runs[0].task.build_model(runs[0].config, runs[0].metadata).eval()
     images = torch.rand(4, 1, 8, 8)
     with torch.no_grad():
         other.load_state_dict(turned)
@@ -103,7 +107,7 @@ def test_where_the_data_are_gone_no_folder_is_begun(runs, tmp_path, monkeypatch)
         raise UserError("digits are gone")
 
     again = [rg.load(run.folder.path, device="cpu") for run in runs]
-    monkeypatch.setattr(again[0], "task", replace(again[0].task, read=gone))
+    monkeypatch.setattr(again[0], "task", replace(again[0].task, load_data=gone))
     with pytest.raises(UserError, match="are gone"):
         average(again, tmp_path / "mean")
     assert not (tmp_path / "mean").exists()

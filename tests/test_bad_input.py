@@ -27,8 +27,8 @@ from regard.runs.report import model_digests
 
 RECIPE = """
 data = "digits"
-batch = 64
-model = { image = 8, patch = 2, width = 16, layers = 1, heads = 2 }
+batch_size = 64
+model = { image_size = 8, patch_size = 2, width = 16, layers = 1, heads = 2 }
 train = { epochs = 1 }
 """
 BRIEF = ["--recipe", "tiny.toml", "--no-report", "--quiet"]
@@ -273,16 +273,22 @@ CASES: dict[str, Callable[[Desk], list[str]]] = {
     "recipe: head is no table": lambda d: d.recipe("recipe = 3\n"),
     "recipe: run is no table": lambda d: d.recipe("run = 3\n"),
     "recipe: not TOML": lambda d: d.recipe("[model\n"),
-    "batch of none": lambda _: [*ON_DIGITS, "--batch", "0", "--out", "run"],
+    "batch of none": lambda _: [*ON_DIGITS, "--batch-size", "0", "--out", "run"],
     "no epochs": lambda _: ["train", "classify", "--epochs", "0"],
-    "patch does not divide": lambda _: [*ON_DIGITS, "--model.patch", "3", "--out", "run"],
+    "patch does not divide": lambda _: [*ON_DIGITS, "--model.patch-size", "3", "--out", "run"],
     "width does not divide": lambda _: [*ON_DIGITS, "--model.width", "15", "--out", "run"],
-    "other classes than the data": lambda _: [*ON_DIGITS, "--model.classes", "7", "--out", "run"],
+    "other classes than the data": lambda _: [
+        *ON_DIGITS,
+        "--model.num-classes",
+        "7",
+        "--out",
+        "run",
+    ],
     "mask mistyped": lambda _: [*ON_DIGITS, "--model.mask", "windoww(3)", "--out", "run"],
     "flag mistyped": lambda _: [*ON_DIGITS, "--model.widht", "3", "--out", "run"],
     "flag unknown": lambda d: ["evaluate", str(d.trained), "--jsn"],
-    "wrong kind": lambda _: [*ON_DIGITS, "--batch", "many", "--out", "run"],
-    "no such choice": lambda _: [*ON_DIGITS, "--train.optimiser.kind", "sgd", "--out", "run"],
+    "wrong kind": lambda _: [*ON_DIGITS, "--batch-size", "many", "--out", "run"],
+    "no such choice": lambda _: [*ON_DIGITS, "--train.optimizer.name", "sgd", "--out", "run"],
     "no such device": no_cuda,
     "no TensorBoard": without_tensorboard,
     # Where it is to go
@@ -320,8 +326,9 @@ CASES: dict[str, Callable[[Desk], list[str]]] = {
     "weights with one too many": lambda d: ask(
         d.weights(lambda tensors: tensors.update(tail=torch.zeros(1)))
     ),
-    "configuration of a newer format": lambda d: ask(d.config("format = 1", "format = 2")),
-    "configuration without a format": lambda d: ask(d.config("format = 1\n", "")),
+    "configuration of a newer format": lambda d: ask(d.config("format = 2", "format = 3")),
+    "configuration of an earlier format": lambda d: ask(d.config("format = 2", "format = 1")),
+    "configuration without a format": lambda d: ask(d.config("format = 2\n", "")),
     "configuration not TOML": lambda d: ask(d.config("[run]", "[run")),
     "configuration gone": lambda d: ask(d.broken("config.toml")),
     "configuration without a task": lambda d: ask(d.config('task = "classify"\n', "")),
@@ -506,7 +513,7 @@ def test_paths_with_any_letters_and_of_any_length_work(name, tmp_path, capsys):
 def test_bad_images_can_be_left_out_and_are_listed(tmp_path, trained, monkeypatch, capsys):
     desk = Desk(tmp_path, trained, monkeypatch)
     file = desk.photo(half) / "cat" / "1.png"
-    args = [word for word in train("photos", "--skip-bad") if word != "--quiet"]
+    args = [word for word in train("photos", "--skip-invalid") if word != "--quiet"]
     assert main(args) == 0
     sentence = f"{file.relative_to(tmp_path)} is damaged or cut short (image file is truncated)"
     said = capsys.readouterr().out
@@ -570,26 +577,26 @@ def test_a_loss_that_is_no_number_says_where_and_the_run_goes_on_with_a_lower_ra
     tmp_path, trained, capsys
 ):
     run = Path(shutil.copytree(trained, tmp_path / "run"))
-    assert main(resume(run, "--epochs", "2", "--train.optimiser.rate", "1e30")) == 2
+    assert main(resume(run, "--epochs", "2", "--train.optimizer.lr", "1e30")) == 2
     said = capsys.readouterr().err
     assert said.startswith("regard: the loss became nan at step 21 (epoch 2, batch 2); the state")
     assert "the state after step 19 is kept. Try a lower learning rate" in said
     state = RunFolder(run).read_state()
     assert state is not None and all(weight.isfinite().all() for weight in state[1].values())
-    assert said.rstrip().endswith(f"--out {run} --resume --train.optimiser.rate 2.5e+29")
+    assert said.rstrip().endswith(f"--out {run} --resume --train.optimizer.lr 2.5e+29")
     assert main(ask(run)) == 0  # the best weights so far are as good as they were
-    assert main(resume(run, "--train.optimiser.rate", "0.001")) == 0
+    assert main(resume(run, "--train.optimizer.lr", "0.001")) == 0
     assert len(RunFolder(run).metrics()) == 2
-    assert "from here on train.optimiser.rate is 0.001, not 1e+30" in (run / "log.txt").read_text()
+    assert "from here on train.optimizer.lr is 0.001, not 1e+30" in (run / "log.txt").read_text()
 
 
 def test_weights_that_overflow_are_never_kept(tmp_path, capsys):
-    wild = ["--train.optimiser.rate", "1e39", "--train.save-seconds", "0", "--out", "run"]
+    wild = ["--train.optimizer.lr", "1e39", "--train.checkpoint-seconds", "0", "--out", "run"]
     assert main([*ON_DIGITS, *wild]) == 2
     said = capsys.readouterr().err
     assert "became larger than any number at step 1 (epoch 1, batch 1); the state after" in said
     assert RunFolder(Path("run")).latest_state()[0] == 0  # that of the beginning
-    assert main(resume(Path("run"), "--train.optimiser.rate", "0.001")) == 0
+    assert main(resume(Path("run"), "--train.optimizer.lr", "0.001")) == 0
 
 
 # Disks
@@ -617,7 +624,7 @@ def disk(tmp_path) -> Iterator[Callable[[str], Path]]:
 
 
 def test_a_disk_that_fills_up_costs_no_more_than_the_time(disk, trained, capsys):
-    more = ["--epochs", "2", "--train.save-seconds", "0", "--model.width", "24"]
+    more = ["--epochs", "2", "--train.checkpoint-seconds", "0", "--model.width", "24"]
     run = disk("size=300k") / "run"
     assert main([*ON_DIGITS, *more, "--out", str(run)]) == 2
     said = capsys.readouterr().err
@@ -629,7 +636,9 @@ def test_a_disk_that_fills_up_costs_no_more_than_the_time(disk, trained, capsys)
     lines = RunFolder(run).metrics()
     whole = run.with_name("whole")
     assert main([*ON_DIGITS, *more, "--out", str(whole)]) == 0
-    assert [line["loss"] for line in lines] == [line["loss"] for line in RunFolder(whole).metrics()]
+    assert [line["train/loss"] for line in lines] == [
+        line["train/loss"] for line in RunFolder(whole).metrics()
+    ]
     assert all((p / "model.safetensors").is_file() for p in (run, whole))
     assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 

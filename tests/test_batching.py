@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from regard.data.pair_batches import PairBatch, Picker, by_length, cut, in_tokens, padding
 from regard.data.pairs import Pairs, PairSet
-from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import TokenizerConfig, fit_vocabulary
 from regard.tasks.translate.config import TranslateConfig
-from regard.tasks.translate.data import Facts, PairBatches, TranslateData
+from regard.tasks.translate.data import Metadata, PairBatches, TranslateData
 from regard.training.config import TrainConfig
 from strategies import examples
 
 CPU = torch.device("cpu")
-WORDS = fit_vocabulary(["abcdefghij"], VocabularyConfig(kind="characters", floor=1))
+WORDS = fit_vocabulary(["abcdefghij"], TokenizerConfig(name="char", min_frequency=1))
 
 sentences = st.text("abcdefghij", min_size=1, max_size=12)
 several = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=40)
@@ -28,7 +28,7 @@ def made(pairs: list[tuple[str, str]], batch: int, *, seed: int = 0) -> PairBatc
     source, target = zip(*pairs, strict=True)
     some = Pairs(tuple(source), tuple(target))
     found = PairSet("drawn", ("x", "y"), {"train": some, "validation": some, "test": Pairs()})
-    facts = Facts(
+    facts = Metadata(
         data="drawn",
         digest="",
         languages=("x", "y"),
@@ -36,7 +36,7 @@ def made(pairs: list[tuple[str, str]], batch: int, *, seed: int = 0) -> PairBatc
         pairs=(len(some), len(some), 0),
         longest=250,
     )
-    config = TranslateConfig(batch=batch, train=TrainConfig(seed=seed))
+    config = TranslateConfig(batch_tokens=batch, train=TrainConfig(seed=seed))
     return PairBatches(config, TranslateData(found, facts, batch), CPU)
 
 

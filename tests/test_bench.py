@@ -55,7 +55,7 @@ def test_the_figure_of_attention_names_every_line_in_every_panel(tmp_path, large
 
 
 def test_the_watch_benchmark_runs(tmp_path, monkeypatch, capsys):
-    small = {"tiny": (ViTConfig(width=16, layers=2, heads=2, image=8), 2, 2)}
+    small = {"tiny": (ViTConfig(width=16, layers=2, heads=2, image_size=8), 2, 2)}
     monkeypatch.setattr(watch, "MODELS", small)
     bench("watch", quick=True, device="cpu", out=tmp_path)
     assert "watched" in capsys.readouterr().out

@@ -28,14 +28,32 @@ from benchmarks.table import figure, rate_table
 from benchmarks.training import count
 from benchmarks.weights_out import as_captioner, check_captioner
 from golden import expect_error
-from regard.generation.sample import Rules
+from regard.generation.sample import GenerationConfig
 from regard.models import Captioner, CaptionerConfig, ViTConfig
 
-SEEN = ViTConfig(width=12, layers=2, heads=3, hidden=20, image=12, patch=4, channels=2, eps=1e-3)
-TINY = CaptionerConfig(
-    width=12, layers=2, heads=2, hidden=16, words=30, length=9, eps=1e-4, encoder=SEEN
+SEEN = ViTConfig(
+    width=12,
+    layers=2,
+    heads=3,
+    mlp_width=20,
+    image_size=12,
+    patch_size=4,
+    channels=2,
+    norm_eps=1e-3,
 )
-RULES = Rules(begin=BEGIN, end=END, longest=8, shortest=8, never=(PADDING, BEGIN))
+TINY = CaptionerConfig(
+    width=12,
+    layers=2,
+    heads=2,
+    mlp_width=16,
+    vocab_size=30,
+    context_length=9,
+    norm_eps=1e-4,
+    encoder=SEEN,
+)
+RULES = GenerationConfig(
+    bos_id=BEGIN, eos_id=END, max_new_tokens=8, min_new_tokens=8, suppress_tokens=(PADDING, BEGIN)
+)
 
 
 def scattered(config: CaptionerConfig) -> Captioner:
@@ -54,8 +72,8 @@ def theirs_of(model: Captioner) -> nn.Module:
 
 @pytest.mark.parametrize("kind", ["gelu", "gelu_tanh", "relu"])
 def test_with_our_weights_transformers_computes_what_we_do(kind):
-    seen = replace(SEEN, feed_forward=kind)
-    ours = scattered(replace(TINY, feed_forward=kind, encoder=seen))
+    seen = replace(SEEN, activation=kind)
+    ours = scattered(replace(TINY, activation=kind, encoder=seen))
     theirs = theirs_of(ours)
     assert count(theirs) == count(ours)
     for part in (theirs.encoder, theirs.decoder):
@@ -69,7 +87,11 @@ def test_with_our_weights_transformers_computes_what_we_do(kind):
 def test_models_that_are_timed_have_a_twin_and_room_for_their_words(size):
     config, words = MODELS[size]
     check_captioner(config)
-    assert config.length >= words and f"{config.width}" in size and f"{config.words:,}" in size
+    assert (
+        config.context_length >= words
+        and f"{config.width}" in size
+        and f"{config.vocab_size:,}" in size
+    )
 
 
 @pytest.mark.parametrize("beams", [1, 5])
@@ -91,8 +113,8 @@ def test_both_write_the_same_lively_words_at_the_length_that_is_the_rule(beams):
 def test_the_rule_holds_for_a_model_that_would_rather_end(beams):
     ours, images = drawn(TINY), noise(2, SEEN)
     with torch.no_grad():
-        ours.norm.bias += 9 * ours.embed.table.weight[END]
-    assert write(ours, images, replace(RULES, shortest=0), beams) == [[], []]
+        ours.norm.bias += 9 * ours.token_embedding.weight[END]
+    assert write(ours, images, replace(RULES, min_new_tokens=0), beams) == [[], []]
     said = write(ours, images, RULES, beams)
     assert {len(text) for text in said} == {8}
     assert write_theirs(theirs_of(ours), images, RULES, beams) == said
@@ -100,15 +122,15 @@ def test_the_rule_holds_for_a_model_that_would_rather_end(beams):
 
 def test_drafts_change_places_as_they_do_in_life(monkeypatch):
     config, _ = MODELS["width 128, 100 words"]
-    from regard.models.decoder import Writing
+    from regard.models.decoder import DecodingState
 
-    reorders, reorder = [], Writing.reorder
+    reorders, reorder = [], DecodingState.reorder
 
-    def counted(self: Writing, rows: Tensor) -> None:
+    def counted(self: DecodingState, rows: Tensor) -> None:
         reorders.append(rows)
         reorder(self, rows)
 
-    monkeypatch.setattr(Writing, "reorder", counted)
+    monkeypatch.setattr(DecodingState, "reorder", counted)
     write(drawn(config), noise(1, config.encoder), RULES, 5)
     moved = [rows for rows in reorders[1:] if rows.flatten().tolist() != [0, 1, 2, 3, 4]]
     assert len(moved) >= 4  # of six steps between the first and the last
@@ -178,15 +200,15 @@ def test_other_words_and_short_texts_are_refused_with_numbers():
 @pytest.mark.parametrize(
     "config",
     [
-        replace(TINY, place="rotary"),
-        replace(TINY, tied=False),
-        replace(TINY, context_width=12),
-        replace(TINY, feed_forward="swiglu"),
+        replace(TINY, pos_embed="rope"),
+        replace(TINY, tie_embeddings=False),
+        replace(TINY, encoder_width=12),
+        replace(TINY, activation="swiglu"),
         replace(TINY, encoder=replace(SEEN, pool="mean")),
         replace(TINY, encoder=replace(SEEN, bias=False)),
         replace(TINY, width=16),
     ],
-    ids=["rotary", "untied", "features", "gated", "mean", "no bias", "width"],
+    ids=["rope", "untied", "features", "gated", "mean", "no bias", "width"],
 )
 def test_a_captioner_without_a_twin_is_refused(config):
     with expect_error(ValueError):

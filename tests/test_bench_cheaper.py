@@ -46,11 +46,11 @@ def test_the_benchmark_prints_growth_and_crossovers_and_keeps_its_figures(
     monkeypatch.setitem(cheaper.SIZES, "cpu", [64, 128, 256, 512])
     monkeypatch.setitem(cheaper.KEYS, "cpu", 32)
     monkeypatch.setattr(parts, "SIDE", 4)
-    bench("cheaper", quick=True, device="cpu", out=tmp_path)
+    bench("efficient-attention", quick=True, device="cpu", out=tmp_path)
     printed = capsys.readouterr().out
     assert "beats causal" in printed and "linear causal" in printed
     facts = json.loads((tmp_path / "bench-cheaper-cpu.json").read_text(encoding="utf-8"))
-    assert facts["command"] == "python -m benchmarks cheaper --device cpu --quick"
+    assert facts["command"] == "python -m benchmarks efficient-attention --device cpu --quick"
     assert {"device", "commit", "date"} <= set(facts) and facts["left_out"] == []
     sizes = {name: [r["n"] for r in facts["rows"] if r["name"] == name] for name in METHODS}
     for name, contender in METHODS.items():

@@ -15,14 +15,16 @@ from benchmarks.weights_out import as_gpt2
 from golden import expect_error
 from regard.models import GPT, GPTConfig
 
-TINY = GPTConfig(width=12, layers=2, heads=3, hidden=20, words=30, length=24, eps=1e-4)
+TINY = GPTConfig(
+    width=12, layers=2, heads=3, mlp_width=20, vocab_size=30, context_length=24, norm_eps=1e-4
+)
 
 
 @pytest.mark.parametrize("kind", ["gelu", "gelu_tanh", "relu"])
 def test_with_our_weights_gpt2_computes_what_we_do(kind):
     pytest.importorskip("transformers")
     torch.manual_seed(0)
-    ours = GPT(replace(TINY, feed_forward=kind)).double().eval()
+    ours = GPT(replace(TINY, activation=kind)).double().eval()
     for parameter in ours.parameters():
         nn.init.normal_(parameter, std=0.4)
     theirs = as_gpt2(ours)
@@ -35,7 +37,7 @@ def test_with_our_weights_gpt2_computes_what_we_do(kind):
 def test_a_model_without_a_twin_is_refused():
     pytest.importorskip("transformers")
     with expect_error(ValueError):
-        as_gpt2(GPT(replace(TINY, heads=2, place="rotary")))
+        as_gpt2(GPT(replace(TINY, heads=2, pos_embed="rope")))
 
 
 def test_the_figures_are_kept(tmp_path, monkeypatch, capsys):

@@ -18,7 +18,7 @@ from benchmarks.time_to_accuracy import (
     Subject,
     ratios,
     recipe_called,
-    told,
+    spread_of,
 )
 from benchmarks.time_to_accuracy_figure import draw
 from benchmarks.time_to_accuracy_loops import Goal, Learner, Rows, WithLoss, by_regard, by_trainer
@@ -29,15 +29,21 @@ from test_figures import assert_legible
 
 CPU = torch.device("cpu")
 EXACTLY = "donot_use_mm_for_euclid_dist"
-SMALL = {"batch": 128, "model.width": 8, "model.heads": 2, "model.layers": 1, "model.hidden": 8}
+SMALL = {
+    "batch_size": 128,
+    "model.width": 8,
+    "model.heads": 2,
+    "model.layers": 1,
+    "model.mlp_width": 8,
+}
 
 
 def learner(seed: int = 0) -> Learner:
     """A very small model of digits, of which there are few."""
     task, recipe = recipe_called("digits-quick")
     config = change(recipe.config(task.config), {**SMALL, "train.seed": seed, "train.epochs": 1})
-    data = task.read(config)
-    return Learner(task, task.settle(config, data), data, CPU)
+    data = task.load_data(config)
+    return Learner(task, task.resolve(config, data), data, CPU)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +110,7 @@ def test_a_ratio_is_of_medians_and_a_bound_where_somebody_was_given_up_on():
 
     seen = {OURS: runs(2.0, 4.0, 3.0), THEIRS: runs(30.0, None, 45.0), TAUGHT: runs(6.0, 6.0, 7.0)}
     assert ratios(seen) == {OURS: 1.0, THEIRS: 15.0, TAUGHT: 2.0}
-    assert told(seen[THEIRS]).bound and not told(seen[TAUGHT]).bound
+    assert spread_of(seen[THEIRS]).bound and not spread_of(seen[TAUGHT]).bound
     assert ratios({**seen, OURS: runs(2.0, None)})[THEIRS] is None
 
 
@@ -124,13 +130,13 @@ def test_both_loops_start_from_the_same_weights_and_see_the_same_images():
     batch = next(iter(ours.task.batches(ours.config, ours.data, CPU).epoch(0, 0)))
     asked: list[torch.Tensor] = []
     ours.model.register_forward_pre_hook(lambda _, inputs: asked.append(inputs[0]))
-    loss, items = ours.task.objective(ours.config, ours.data.facts)(ours.model, batch)
+    loss, items = ours.task.loss(ours.config, ours.data.metadata)(ours.model, batch)
     shown = asked[0].flatten(1)
     nearest = torch.cdist(shown, images.flatten(1), compute_mode=EXACTLY).min(-1)
     assert nearest.values.max() < 1e-4 and torch.equal(labels[nearest.indices], batch.labels)
     alike = wrapped(images[nearest.indices], batch.labels)["loss"]
     torch.testing.assert_close(loss / items, alike)
-    assert len(Rows(theirs.images("train"))) == ours.data.facts.parts[0] == 1259
+    assert len(Rows(theirs.images("train"))) == ours.data.metadata.parts[0] == 1259
 
 
 def test_ours_learns_until_the_goal_and_no_further():
@@ -168,8 +174,8 @@ def test_the_trainer_is_taught_what_the_recipe_says(accelerated):
     config = recipe.config(task.config)
     said = transformers.TrainingArguments(output_dir="nowhere", **reach.taught(config))
     steps = 200
-    assert said.per_device_train_batch_size == config.batch
-    assert said.get_warmup_steps(steps) == config.train.schedule.warmup_steps(steps)
+    assert said.per_device_train_batch_size == config.batch_size
+    assert said.get_warmup_steps(steps) == config.train.lr_schedule.num_warmup_steps(steps)
 
 
 # The command
@@ -183,11 +189,11 @@ def test_the_benchmark_prints_ratios_and_keeps_its_figures(
         Subject("digits-quick", goal=2.0, every=64, epochs=1, limit=0.0, seeds=1),
     )
     monkeypatch.setattr(reach, "SUBJECTS", subjects)
-    bench("reach", device="cpu", out=tmp_path)
+    bench("time-to-accuracy", device="cpu", out=tmp_path)
     printed = capsys.readouterr().out
     assert "0.0% after" not in printed and "200.0% was not reached" in printed
     facts = json.loads((tmp_path / "bench-reach-cpu.json").read_text(encoding="utf-8"))
-    assert facts["command"] == "python -m benchmarks reach --device cpu"
+    assert facts["command"] == "python -m benchmarks time-to-accuracy --device cpu"
     assert {"commit", "device", "date", "versions"} <= set(facts) and not facts["left_out"]
     met, unmet = facts["rows"]
     assert met["parameters"] == unmet["parameters"] and met["batch"] == 64
@@ -225,11 +231,11 @@ def test_a_library_that_is_missing_is_named_with_its_cure(monkeypatch, absent):
 
     monkeypatch.setattr(reach_loops, "import_module", find)
     with expect_error(UserError):
-        bench("reach", device="cpu")
+        bench("time-to-accuracy", device="cpu")
 
 
 def test_images_that_are_not_on_this_machine_are_left_out_with_a_sentence(monkeypatch, capsys):
     monkeypatch.setattr(reach, "load_trainer", lambda: None)
     monkeypatch.setattr(reach, "SUBJECTS", (Subject("no-such-recipe", 0.5, 1, 1, 1.0, 1),))
-    bench("reach", device="cpu")
+    bench("time-to-accuracy", device="cpu")
     assert "no-such-recipe is left out: no task has a recipe" in capsys.readouterr().out

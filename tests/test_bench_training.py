@@ -27,7 +27,7 @@ from regard.models import ViT, ViTConfig
 from regard.training.fit import Batches
 
 CPU = torch.device("cpu")
-TINY = ViTConfig(width=16, layers=2, heads=2, hidden=16)
+TINY = ViTConfig(width=16, layers=2, heads=2, mlp_width=16)
 
 
 def build(name: str, config: ViTConfig) -> nn.Module:
@@ -98,7 +98,7 @@ def test_transformers_takes_the_fused_path():
 @pytest.mark.parametrize("head", [(), (12, 8)], ids=str)
 def test_with_our_weights_torchs_encoder_computes_what_we_do(head):
     torch.manual_seed(0)
-    config = ViTConfig(width=16, layers=2, heads=2, image=16, classes=5, head=head)
+    config = ViTConfig(width=16, layers=2, heads=2, image_size=16, num_classes=5, head_hidden=head)
     ours, theirs = ViT(config).double(), EncoderViT(config).double()
     for parameter in ours.parameters():
         nn.init.normal_(parameter, std=0.3)
@@ -108,7 +108,7 @@ def test_with_our_weights_torchs_encoder_computes_what_we_do(head):
 
 
 def test_both_loops_train_the_same_model_to_the_same_weights(tmp_path):
-    config = ViTConfig(width=16, layers=2, heads=2, hidden=16, patch=8, bias=False)
+    config = ViTConfig(width=16, layers=2, heads=2, mlp_width=16, patch_size=8, bias=False)
     start, ours, plain = ViT(config), ViT(config), ViT(config)
     for model in (ours, plain):
         model.load_state_dict(start.state_dict())
@@ -155,7 +155,7 @@ def test_what_is_no_training_is_not_timed():
 @pytest.mark.parametrize(
     "model",
     [
-        ViT(ViTConfig(width=18, layers=2, heads=2, hidden=16)),
+        ViT(ViTConfig(width=18, layers=2, heads=2, mlp_width=16)),
         nn.Sequential(ViT(TINY), nn.Unflatten(1, (2, 5))),
     ],
     ids=["wider", "shape"],
@@ -203,14 +203,14 @@ def copy_weights(ours: ViT, theirs: EncoderViT) -> None:
     weights["patches.weight"] = mine["patches.project.weight"].view_as(weights["patches.weight"])
     weights["patches.bias"] = mine["patches.project.bias"]
     weights["class_token"] = mine["class_token"].view(1, 1, -1)
-    place = torch.cat([mine["place.extra"], mine["place.table"]])
+    place = torch.cat([mine["pos_embed.extra"], mine["pos_embed.table"]])
     weights["place"] = place[None]
     renamed = {
         "attention.to_out": "self_attn.out_proj",
         "attention_norm": "norm1",
-        "feed_forward.to_hidden": "linear1",
-        "feed_forward.to_out": "linear2",
-        "feed_forward_norm": "norm2",
+        "mlp.fc1": "linear1",
+        "mlp.fc2": "linear2",
+        "mlp_norm": "norm2",
     }
     for kind in ("weight", "bias"):
         for layer in range(ours.config.layers):

@@ -24,7 +24,7 @@ from benchmarks.translation import (
 from regard.data.pair_batches import Picker
 from test_torch_oracles import scrambled
 
-TINY = replace(CONFIG, width=16, layers=1, heads=2, hidden=24, words=50, dropout=0.0)
+TINY = replace(CONFIG, width=16, layers=1, heads=2, mlp_width=24, vocab_size=50, dropout=0.0)
 
 
 def test_lengths_are_those_of_multi30k():

@@ -36,7 +36,14 @@ W, N, C, H = 13, 7, 12, 3  # words, length, width, heads
 
 def made(**fields: object) -> Bert:
     """A small BERT in which every number counts."""
-    small = {"width": C, "layers": 2, "heads": H, "hidden": 20, "words": W, "length": N}
+    small = {
+        "width": C,
+        "layers": 2,
+        "heads": H,
+        "mlp_width": 20,
+        "vocab_size": W,
+        "context_length": N,
+    }
     return scrambled(Bert(BertConfig(**(small | fields))), torch.float64)
 
 
@@ -54,15 +61,15 @@ def theirs_of(config: BertConfig, **options: object) -> nn.Module:
     transformers = pytest.importorskip("transformers")
     return transformers.BertModel(
         transformers.BertConfig(
-            vocab_size=config.words,
+            vocab_size=config.vocab_size,
             hidden_size=config.width,
             num_hidden_layers=config.layers,
             num_attention_heads=config.heads,
             intermediate_size=config.hidden_width,
             hidden_act="gelu",
-            max_position_embeddings=config.length,
-            type_vocab_size=config.segments,
-            layer_norm_eps=config.eps,
+            max_position_embeddings=config.context_length,
+            type_vocab_size=config.token_types,
+            layer_norm_eps=config.norm_eps,
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
             pad_token_id=None,  # with one, its row of the table would get no gradient
@@ -77,9 +84,9 @@ def tied(config: BertConfig, dtype: torch.dtype) -> tuple[Bert, nn.Module, Twins
     """Both models with the same random weights, part by part and not by `renamed`."""
     theirs = scrambled(theirs_of(config), dtype)
     ours, twins, embeddings = Bert(config).to(dtype).eval(), Twins(), theirs.embeddings
-    twins.tie(ours.embed.table.weight, embeddings.word_embeddings.weight)
-    twins.tie(ours.segment.weight, embeddings.token_type_embeddings.weight)
-    twins.tie(ours.place.table, embeddings.position_embeddings.weight)
+    twins.tie(ours.token_embedding.weight, embeddings.word_embeddings.weight)
+    twins.tie(ours.token_type_embedding.weight, embeddings.token_type_embeddings.weight)
+    twins.tie(ours.pos_embed.table, embeddings.position_embeddings.weight)
     twins.layer(ours.embed_norm, embeddings.LayerNorm)
     for mine, their in zip(ours.blocks, theirs.encoder.layer, strict=True):
         for name in ("query", "key", "value"):
@@ -88,9 +95,9 @@ def tied(config: BertConfig, dtype: torch.dtype) -> tuple[Bert, nn.Module, Twins
             )
         twins.layer(mine.attention.to_out, their.attention.output.dense)
         twins.layer(mine.attention_norm, their.attention.output.LayerNorm)
-        twins.layer(mine.feed_forward.to_hidden, their.intermediate.dense)
-        twins.layer(mine.feed_forward.to_out, their.output.dense)
-        twins.layer(mine.feed_forward_norm, their.output.LayerNorm)
+        twins.layer(mine.mlp.fc1, their.intermediate.dense)
+        twins.layer(mine.mlp.fc2, their.output.dense)
+        twins.layer(mine.mlp_norm, their.output.LayerNorm)
     if ours.pooler is not None:
         twins.layer(ours.pooler, theirs.pooler.dense)
     return ours, theirs, twins
@@ -110,11 +117,11 @@ def cases(draw: st.DrawFn) -> Case:
         width=heads * draw(st.integers(2, 5)),
         layers=draw(st.integers(1, 3)),
         heads=heads,
-        hidden=draw(st.integers(1, 20)),
-        words=draw(st.integers(2, 20)),
-        length=length,
-        segments=draw(st.integers(1, 3)),
-        eps=draw(st.sampled_from([1e-12, 1e-3])),
+        mlp_width=draw(st.integers(1, 20)),
+        vocab_size=draw(st.integers(2, 20)),
+        context_length=length,
+        token_types=draw(st.integers(1, 3)),
+        norm_eps=draw(st.sampled_from([1e-12, 1e-3])),
         pooler=draw(st.booleans()),
     )
     lengths = draw(st.lists(st.integers(1, length), min_size=1, max_size=3))
@@ -127,8 +134,8 @@ def test_hidden_states_and_gradients_are_those_of_transformers(case):
     torch.manual_seed(case.seed)
     config, positions = case.config, padded(*case.lengths)
     ours, theirs, twins = tied(config, torch.float64)
-    real, words = positions >= 0, torch.randint(config.words, positions.shape)
-    segments = torch.randint(config.segments, positions.shape) if case.pairs else None
+    real, words = positions >= 0, torch.randint(config.vocab_size, positions.shape)
+    segments = torch.randint(config.token_types, positions.shape) if case.pairs else None
     mine = ours(words, segments, positions=positions)
     their = theirs(words, attention_mask=real.long(), token_type_ids=segments)
     right = their.last_hidden_state
@@ -146,7 +153,7 @@ def test_hidden_states_and_gradients_are_those_of_transformers(case):
 
 @pytest.mark.parametrize("pooler", [True, False], ids="pooler={}".format)
 def test_published_names_find_the_places_that_the_parts_have(pooler):
-    config = BertConfig(width=C, layers=3, heads=H, words=W, length=N, pooler=pooler)
+    config = BertConfig(width=C, layers=3, heads=H, vocab_size=W, context_length=N, pooler=pooler)
     ours, theirs, _ = tied(config, torch.float32)
     again = renamed(theirs.state_dict(), ours)
     assert again.keys() == ours.state_dict().keys()
@@ -173,7 +180,7 @@ def test_no_gradient_comes_from_padding():
     model, positions = made(), padded(7, 3)
     words = torch.where(positions >= 0, torch.randint(1, W, (2, 7)), 0)
     model(words, positions=positions)[positions >= 0].square().sum().backward()
-    rows = model.embed.table.weight.grad.abs().sum(-1)
+    rows = model.token_embedding.weight.grad.abs().sum(-1)
     assert rows[0] == 0 and rows[words[0]].min() > 0
 
 
@@ -218,14 +225,14 @@ def test_dropout_is_for_training_alone():
 
 
 def test_norms_may_come_first():
-    model, words = made(order="pre"), torch.randint(W, (2, N))
+    model, words = made(norm_first=True), torch.randint(W, (2, N))
     out = model(words)
     rows = (out - model.norm.bias) / model.norm.weight  # as the last norm leaves them
     torch.testing.assert_close(rows.mean(-1), torch.zeros(2, N).double(), atol=1e-9, rtol=0)
 
 
 def test_a_configuration_survives_being_written_down():
-    config = made(pooler=True, segments=3, mask="window(3)").config
+    config = made(pooler=True, token_types=3, mask="window(3)").config
     assert build(BertConfig, to_values(config)) == config
     assert type(MODELS["bert"].build(**to_values(config))) is Bert
 
@@ -233,9 +240,9 @@ def test_a_configuration_survives_being_written_down():
 @pytest.mark.parametrize(
     ("fields", "name"),
     [
-        ({"words": 1}, "words"),
-        ({"length": 0}, "length"),
-        ({"segments": 0}, "segments"),
+        ({"vocab_size": 1}, "vocab_size"),
+        ({"context_length": 0}, "context_length"),
+        ({"token_types": 0}, "token_types"),
         ({"width": 10, "heads": 3}, "width"),
     ],
     ids=str,

@@ -23,10 +23,10 @@ from regard.hardware.memory import cgroup_limits, machine_memory
 from regard.models import (
     MODELS,
     BertConfig,
+    BertForPretrainingConfig,
     CaptionerConfig,
     DaViTConfig,
     GPTConfig,
-    PretrainerConfig,
     Seq2SeqConfig,
     TextClassifierConfig,
     ViTConfig,
@@ -46,25 +46,28 @@ CPU = torch.device("cpu")
 ROOM = 25 * 10**9
 HARMLESS = {
     "epochs": "they come one after another, and are told beforehand",
-    "measure": "it only makes measuring rarer",
+    "eval_every": "it only makes measuring rarer",
     "patience": "it only makes stopping rarer",
+    "warmup_steps": "the learning rate only rises more slowly",
     "seed": "any number starts the random ones",
-    "accumulate": "a step ends with its epoch",
-    "batch": "there are only so many data, and a step of all is reckoned with once they are read",
-    "floor": "nothing is so frequent, and the vocabulary small",
-    "vocabulary.size": "there are only so many words",
-    "crop": "it moves a window, which is as large as the image",
-    "window": "a window is at most the grid",
-    "no_repeat": "no text has so many words",
-    "more": "a translation ends with the positions of the model",
-    "tokens": "a text ends with the window of the model",
+    "grad_accum_steps": "a step ends with its epoch",
+    "batch_size": "there are only so many data, and a step of all is reckoned with once they are "
+    "read",
+    "batch_tokens": "so are those that are batched by their tokens",
+    "min_frequency": "nothing is so frequent, and the vocabulary small",
+    "tokenizer.vocab_size": "there are only so many words",
+    "crop_padding": "it moves a window, which is as large as the image",
+    "window_size": "a window is at most the grid",
+    "no_repeat_ngram_size": "no text has so many words",
+    "max_length_extra": "a translation ends with the positions of the model",
+    "max_new_tokens": "a text ends with the window of the model",
     "top_k": "there are only so many words",
 }
 ONCE_READ = {
-    ("sentiment", "labels"): "there are only so many texts",
-    ("translate", "model.length"): "it follows `longest`, and is to be left out",
-    ("sentiment", "model.length"): "it follows `longest`, and is to be left out",
-    ("pretrain", "model.length"): "it follows `longest`, and is to be left out",
+    ("classify-text", "max_train_samples"): "there are only so many texts",
+    ("translate", "model.context_length"): "it follows `max_length`, and is to be left out",
+    ("classify-text", "model.context_length"): "it follows `max_length`, and is to be left out",
+    ("pretrain-bert", "model.context_length"): "it follows `max_length`, and is to be left out",
 }
 
 
@@ -77,22 +80,48 @@ def room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 CONFIGS: list[Any] = [
     *(entry.config() for entry in MODELS.values()),
-    ViTConfig(stem="conv", pool="mean", place="rotary", patch=8, head=(32, 16), channels=1),
-    ViTConfig(stem="conv", patch=1, image=8, place="sinusoidal", width=20, heads=5, hidden=7),
-    ViTConfig(normalise_patches=True, groups=2, feed_forward="swiglu", norm="rms", order="post"),
+    ViTConfig(
+        stem="conv", pool="mean", pos_embed="rope", patch_size=8, head_hidden=(32, 16), channels=1
+    ),
+    ViTConfig(
+        stem="conv",
+        patch_size=1,
+        image_size=8,
+        pos_embed="sinusoidal",
+        width=20,
+        heads=5,
+        mlp_width=7,
+    ),
+    ViTConfig(patch_norm=True, kv_heads=2, activation="swiglu", norm="rmsnorm", norm_first=False),
     ViTConfig(attention="linear(learned)", pool="mean", bias=False, layers=2),
-    ViTConfig(attention="linear(random(16))", layers=1, classes=3),
-    DaViTConfig(widths=(12, 24, 48), depths=(2, 1, 3), heads=(2, 3, 4), overlap=True, expansion=2),
-    DaViTConfig(patch=4, channels=1, image=64, classes=2),
-    GPTConfig(tied=False, place="rotary", words=50, length=9),
-    GPTConfig(order="post", norm="rms", feed_forward="swiglu", bias=False),
-    Seq2SeqConfig(reading_layers=2, layers=3, words=40, tied=False, order="post", groups=1),
-    CaptionerConfig(context_width=17, words=30, place="sinusoidal"),
-    CaptionerConfig(encoder=ViTConfig(head=(9,), classes=7, image=16), attention="linear(learned)"),
-    BertConfig(pooler=True, segments=3, place="none", norm="rms"),
-    TextClassifierConfig(votes=100, pooler=True, classes=5, order="pre"),
-    PretrainerConfig(asked=("next", "inverted"), words=77),
-    PretrainerConfig(pooler=True, feed_forward="swiglu"),
+    ViTConfig(attention="linear(random(16))", layers=1, num_classes=3),
+    DaViTConfig(
+        widths=(12, 24, 48),
+        depths=(2, 1, 3),
+        heads=(2, 3, 4),
+        overlapping_downsample=True,
+        mlp_ratio=2,
+    ),
+    DaViTConfig(patch_size=4, channels=1, image_size=64, num_classes=2),
+    GPTConfig(tie_embeddings=False, pos_embed="rope", vocab_size=50, context_length=9),
+    GPTConfig(norm_first=False, norm="rmsnorm", activation="swiglu", bias=False),
+    Seq2SeqConfig(
+        encoder_layers=2,
+        layers=3,
+        vocab_size=40,
+        tie_embeddings=False,
+        norm_first=False,
+        kv_heads=1,
+    ),
+    CaptionerConfig(encoder_width=17, vocab_size=30, pos_embed="sinusoidal"),
+    CaptionerConfig(
+        encoder=ViTConfig(head_hidden=(9,), num_classes=7, image_size=16),
+        attention="linear(learned)",
+    ),
+    BertConfig(pooler=True, token_types=3, pos_embed="none", norm="rmsnorm"),
+    TextClassifierConfig(ngram_buckets=100, pooler=True, num_classes=5, norm_first=True),
+    BertForPretrainingConfig(pair_tasks=("nsp", "inversion"), vocab_size=77),
+    BertForPretrainingConfig(pooler=True, activation="swiglu"),
 ]
 
 
@@ -103,7 +132,9 @@ def test_parameters_are_those_of_the_model_and_of_the_closed_form(config: Any) -
         model = build(**{field.name: getattr(config, field.name) for field in fields(config)})
     built = sum(weight.numel() for weight in model.parameters())
     assert parameters(config) == built
-    assert parameters(config) == total(costs(config, Sizes(tokens=4, context=4)), "parameters")
+    assert parameters(config) == total(
+        costs(config, Sizes(tokens=4, encoder_tokens=4)), "parameters"
+    )
 
 
 def tries() -> list[tuple[str, str, Any]]:
@@ -188,14 +219,14 @@ def test_the_command_says_it_in_one_line(
     ("config", "name"),
     [
         (ViTConfig(width=10**9), ""),
-        (GPTConfig(words=10**12), ""),
-        (BertConfig(length=10**10), ""),
+        (GPTConfig(vocab_size=10**12), ""),
+        (BertConfig(context_length=10**10), ""),
         (DaViTConfig(widths=(4, 10**9), heads=(2, 4)), ""),
         (DaViTConfig(depths=(1, 10**6)), "depths"),
-        (Seq2SeqConfig(reading_layers=10**6), "reading_layers"),
+        (Seq2SeqConfig(encoder_layers=10**6), "encoder_layers"),
         (CaptionerConfig(encoder=ViTConfig(layers=10**6)), "encoder.layers"),
         (GPTConfig(attention="linear(random(count=10000000))"), "attention"),
-        (TextClassifierConfig(votes=10**11, classes=9), ""),
+        (TextClassifierConfig(ngram_buckets=10**11, num_classes=9), ""),
     ],
 )
 def test_a_model_of_the_library_is_refused_before_its_first_weight(config: Any, name: str) -> None:
@@ -216,7 +247,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("bounds")
     run = rg.train(
         "classify",
-        model={"width": 8, "layers": 1, "heads": 2, "image": 8},
+        model={"width": 8, "layers": 1, "heads": 2, "image_size": 8},
         epochs=1,
         root=root,
         report=False,
@@ -237,7 +268,7 @@ def edited(run: Path) -> Run:
         ("width = 8", "width = 1000000000"),
         ("layers = 1", "layers = 1000000"),
         ("layers = 1", "layers = 3000"),
-        ("classes = 10", "classes = 1000000000"),
+        ("num_classes = 10", "num_classes = 1000000000"),
         ("width = 8", f"width = 1{'0' * 30}"),
         ("width = 8", f"width = 1{'0' * 5000}"),
         ("width = 8", f"width = {'[' * 100_000}"),
@@ -280,25 +311,25 @@ def test_facts_that_are_not_of_this_run_are_refused(
     kept = json.loads((run / "data.json").read_text(encoding="utf-8"))
     (run / "data.json").write_text(json.dumps(kept | facts), encoding="utf-8")
     with expect_error((ConfigError, UserError)) as trouble:
-        edited(run).facts  # noqa: B018
+        edited(run).metadata  # noqa: B018
     assert str(run / "data.json") in str(trouble.value)
 
 
 def test_a_batch_counts_once_its_data_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     task = find("classify").load()
-    config = change(task.config(), {"batch": 10**9})
-    data = task.read(config)
-    config = task.settle(config, data)
+    config = change(task.config(), {"batch_size": 10**9})
+    data = task.load_data(config)
+    config = task.resolve(config, data)
     bounds.expect_room(task, config, CPU, data)  # of digits there are 1,437: that fits
     monkeypatch.setattr("regard.hardware.device.machine_memory", lambda: 2 * 10**8)
-    with expect_error(ConfigError, key="batch"):
+    with expect_error(ConfigError, key="batch_size"):
         bounds.expect_room(task, config, CPU, data)
-    bounds.expect_room(task, replace(config, batch=16), CPU, data)
+    bounds.expect_room(task, replace(config, batch_size=16), CPU, data)
 
 
 def test_a_model_of_somebody_elses_is_left_to_the_estimate() -> None:
     task = find("classify").load()
-    config = replace(task.config(), batch=2)
+    config = replace(task.config(), batch_size=2)
     object.__setattr__(config, "model", Place())
     bounds.expect_room(task, config, CPU)
     bounds.expect_match(config, {"table": (3, 4)}, "model.safetensors")
@@ -310,28 +341,28 @@ class Place:
 
 def test_images_that_memory_does_not_hold_are_not_resized(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.tasks.classify.data.machine_memory", lambda: 10**8)
-    with expect_error(ConfigError, key="model.image"):
+    with expect_error(ConfigError, key="model.image_size"):
         task = find("classify").load()
-        task.read(change(task.config(), {"model.image": 512, "model.patch": 64}))
+        task.load_data(change(task.config(), {"model.image_size": 512, "model.patch_size": 64}))
 
 
 def test_more_batches_than_an_epoch_has_are_one_step(tmp_path: Path) -> None:
     run = rg.train(
         "classify",
-        model={"width": 8, "layers": 1, "heads": 2, "image": 8},
-        batch=512,
+        model={"width": 8, "layers": 1, "heads": 2, "image_size": 8},
+        batch_size=512,
         root=tmp_path,
         epochs=1,
         report=False,
         quiet=True,
         threads=1,
-        **{"train.accumulate": 10**12},
+        **{"train.grad_accum_steps": 10**12},
     )
     assert run.metrics[-1]["step"] == 1
 
 
 def test_fields_that_make_a_model_large_are_named_largest_first() -> None:
-    config = ViTConfig(width=4096, layers=200, classes=11)
+    config = ViTConfig(width=4096, layers=200, num_classes=11)
     assert [name for name, _ in largest_fields(config, parameters)] == ["width", "layers"]
     assert largest_fields(ViTConfig(layers=15), parameters) == [("layers", 15)]
     assert largest_fields(ViTConfig(), parameters) == []
@@ -376,12 +407,12 @@ def test_the_least_of_all_limits_counts(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config).__name__)
 def test_what_a_step_holds_is_never_overrated(config: Any) -> None:
     """Or a training that fits would be refused: the closed form has what is held to the number."""
-    sizes = sizes_for(config, 3, 4 if hasattr(config, "words") else None)
+    sizes = sizes_for(config, 3, 4 if hasattr(config, "vocab_size") else None)
     if isinstance(config, CaptionerConfig):
-        seen = sizes.context if config.context_width is None else 0
+        seen = sizes.encoder_tokens if config.encoder_width is None else 0
         least = numbers_held(config.encoder, 3 * seen) + numbers_held(config, 3 * sizes.tokens)
     elif isinstance(config, Seq2SeqConfig):
-        least = numbers_held(config, 3 * (sizes.tokens + sizes.context))
+        least = numbers_held(config, 3 * (sizes.tokens + sizes.encoder_tokens))
     else:
         least = numbers_held(config, 3 * sizes.tokens)
     assert 0 < NUMBER * least <= held_bytes(costs(config, sizes))

@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.autograd import grad
 
 from golden import expect_error
-from regard.attention import KVCache, Mask, MultiHead, attend, causal, sinks, window
-from regard.attention.cache import Kept
+from regard.attention import KVCache, Mask, MultiHeadAttention, attend, causal, sinks, window
+from regard.attention.cache import KeyValues
 from regard.attention.positions import locate
-from regard.models import BlockCache, StackConfig, stack
+from regard.models import BlockCache, StackConfig, make_blocks
 from strategies import PLACES, causal_masks, chunkings, evicting_masks, examples
 
 WIDTH, HEADS, GROUPS, LENGTH = 16, 4, 2, 14
@@ -27,16 +27,16 @@ def made(kind: str, mask: Mask, size: int = LONGEST) -> KVCache:
     )
 
 
-def layer(place: str, mask: Mask) -> MultiHead:
-    made = MultiHead(
-        WIDTH, HEADS, groups=GROUPS, place=PLACES[place](HEADS, WIDTH, LONGEST), mask=mask
+def layer(place: str, mask: Mask) -> MultiHeadAttention:
+    made = MultiHeadAttention(
+        WIDTH, HEADS, kv_heads=GROUPS, pos_embed=PLACES[place](HEADS, WIDTH, LONGEST), mask=mask
     )
     return made.double()
 
 
-def read(layer: MultiHead, x: Tensor, positions: range | Tensor, **options) -> Tensor:
+def read(layer: MultiHeadAttention, x: Tensor, positions: range | Tensor, **options) -> Tensor:
     """The layer's pass, with its scheme also at the moment of embedding."""
-    return layer(layer.place.embed(x, positions), positions=positions, **options)
+    return layer(layer.pos_embed.embed(x, positions), positions=positions, **options)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -96,9 +96,9 @@ def test_ragged_sequences_in_one_batch_read_as_each_would_alone(kind, data):
 @examples(8)
 def test_any_chunking_through_a_stack_of_blocks_equals_the_one_shot_pass(kind, data):
     mask = data.draw(st.one_of(causal_masks(), evicting_masks()), "mask")
-    place = PLACES[data.draw(st.sampled_from(["none", "rotary", "alibi", "relative_bias"]))]
-    config = StackConfig(width=WIDTH, heads=HEADS, groups=GROUPS, layers=3, hidden=8)
-    blocks = stack(config, mask=mask, place=lambda: place(HEADS, WIDTH, LONGEST)).double()
+    place = PLACES[data.draw(st.sampled_from(["none", "rope", "alibi", "relative_bias"]))]
+    config = StackConfig(width=WIDTH, heads=HEADS, kv_heads=GROUPS, layers=3, mlp_width=8)
+    blocks = make_blocks(config, mask=mask, pos_embed=lambda: place(HEADS, WIDTH, LONGEST)).double()
     chunks = data.draw(chunkings(8), "chunks")
     tensors = data.draw(st.booleans(), "tensors")
     x = torch.randn(2, 8, WIDTH, dtype=torch.float64)
@@ -128,7 +128,7 @@ def test_a_shuffled_cache_reads_the_same(mask, chunks, place, random):
         k, v, positions = cache.kept
         order = random.sample(range(k.shape[-2]), k.shape[-2])
         where = locate(positions)[..., order]
-        cache.kept = Kept(k[..., order, :], v[..., order, :], where)
+        cache.kept = KeyValues(k[..., order, :], v[..., order, :], where)
 
 
 @given(causal_masks(), st.permutations(range(9)), st.integers(1, 4))
@@ -141,7 +141,7 @@ def test_attention_does_not_care_in_which_slots_keys_lie(mask, order, n):
     shuffled = attend(
         q, k[:, :, order], v[:, :, order], mask=mask, q_pos=q_pos, k_pos=k_pos[list(order)]
     )
-    torch.testing.assert_close(shuffled.read, straight.read, **EXACT)
+    torch.testing.assert_close(shuffled.output, straight.output, **EXACT)
     torch.testing.assert_close(shuffled.weights, straight.weights[..., order], **EXACT)
 
 
@@ -191,7 +191,7 @@ def test_a_window_bounds_the_cache(kind, how, w, c, chunks):
 
 
 @pytest.mark.parametrize("how", ["ranges", "a tensor"])
-@given(evicting_masks(), chunkings(14), st.sampled_from(["none", "rotary", "relative_bias"]))
+@given(evicting_masks(), chunkings(14), st.sampled_from(["none", "rope", "relative_bias"]))
 @examples(20)
 def test_a_fixed_cache_as_small_as_the_mask_allows_is_enough(how, mask, chunks, place):
     needed = [int(mask.needs(range(c.start), c.start).sum()) + len(c) for c in chunks]
@@ -228,7 +228,7 @@ def test_gradients_flow_through_a_growing_cache(kind, mask, chunks, place):
 @examples(6)
 def test_reordered_beams_continue_the_sequences_they_were_given(kind, how, data):
     mask = data.draw(st.one_of(causal_masks(), evicting_masks()), "mask")
-    attention = layer(data.draw(st.sampled_from(["none", "rotary", "alibi"])), mask)
+    attention = layer(data.draw(st.sampled_from(["none", "rope", "alibi"])), mask)
     chunks = data.draw(chunkings(8), "chunks")
     cache = made(kind, mask)
     so_far = torch.empty(3, 0, WIDTH, dtype=torch.float64)
@@ -250,7 +250,7 @@ def test_reordered_beams_continue_the_sequences_they_were_given(kind, how, data)
 @pytest.mark.parametrize("kind", KINDS)
 def test_ragged_beams_are_reordered_with_their_positions(kind):
     mask = causal & window(3)
-    attention = layer("rotary", mask)
+    attention = layer("rope", mask)
     x = torch.randn(2, 6, WIDTH, dtype=torch.float64)
     positions = torch.tensor([[0, 1, 2, -1], [-1, -1, 0, 1]])
     cache = made(kind, mask)
@@ -268,7 +268,7 @@ def test_ragged_beams_are_reordered_with_their_positions(kind):
 @given(mask=st.one_of(causal_masks(), evicting_masks()), prompt=st.integers(1, 8))
 @examples(10)
 def test_a_prompt_in_ranges_is_continued_in_tensors(kind, batched, mask, prompt):
-    attention = layer("rotary", mask)
+    attention = layer("rope", mask)
     x = torch.randn(2, 12, WIDTH, dtype=torch.float64)
     once = read(attention, x, range(12))
     cache = made(kind, mask)
@@ -332,11 +332,15 @@ def test_what_a_cache_returned_stays_as_it_was():
         assert first.positions == copies[2]
 
 
-@pytest.mark.parametrize("place", ["none", "rotary", "alibi"])
+@pytest.mark.parametrize("place", ["none", "rope", "alibi"])
 @pytest.mark.parametrize("kind", ["growing", "fixed"])
 def test_a_context_is_projected_once(place, kind):
-    cross = MultiHead(
-        WIDTH, HEADS, groups=GROUPS, context_width=6, place=PLACES[place](HEADS, WIDTH, LONGEST)
+    cross = MultiHeadAttention(
+        WIDTH,
+        HEADS,
+        kv_heads=GROUPS,
+        context_width=6,
+        pos_embed=PLACES[place](HEADS, WIDTH, LONGEST),
     ).double()
     x = torch.randn(2, 5, WIDTH, dtype=torch.float64)
     context = torch.randn(2, 7, 6, dtype=torch.float64)
@@ -367,7 +371,7 @@ def test_a_compiled_decoding_step_equals_eager_and_is_compiled_once(in_a_plain_p
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_caller_may_move_its_positions_on_in_place(kind):
     mask = causal & Mask.parse("blocks(4) & strided(2)")
-    made_layer = layer("rotary", mask)
+    made_layer = layer("rope", mask)
     x, cache, here = torch.randn(1, 8, WIDTH).double(), made(kind, mask), torch.zeros(1).long()
     with torch.no_grad():
         whole, steps = read(made_layer, x, range(8)), []

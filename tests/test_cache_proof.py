@@ -12,18 +12,18 @@ from rich.console import Console
 
 from golden import expect_error
 from regard.attention import KVCache
-from regard.attention.cache import Kept
+from regard.attention.cache import KeyValues
 from regard.attention.positions import locate
-from regard.data.tokenizer import Vocabulary, VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import TokenizerConfig, Vocabulary, fit_vocabulary
 from regard.data.word_pieces import WordPieceVocabulary
 from regard.errors import UserError
 from regard.generation.verify import CacheCheck, compare, difference
 from regard.inspection.cache_explanation import CacheExplanation, explain, row_counts, size_of
 from regard.models.config import GPTConfig
 from regard.models.gpt import GPT
-from regard.tasks.language.cache_proof import SAID, check_cache, explain_cache, tokens_of
+from regard.tasks.language.cache_proof import OWN_TEXT, check_cache, explain_cache, tokens_of
 from regard.tasks.language.config import LanguageConfig
-from regard.tasks.language.data import Facts
+from regard.tasks.language.data import Metadata
 from regard.tasks.language.predict import prompt_of
 from regard.tasks.language.task import LANGUAGE
 from regard.tasks.task import Proof, Trained
@@ -33,30 +33,39 @@ CPU = torch.device("cpu")
 TEXT = "the cat sat on the mat. a dog ran in the park! où est le café?\n"
 KINDS = {
     "learned": {},
-    "sinusoidal": {"place": "sinusoidal", "order": "post"},
-    "rotary": {"place": "rotary", "feed_forward": "swiglu", "norm": "rms"},
-    "grouped": {"place": "rotary", "groups": 2},
+    "sinusoidal": {"pos_embed": "sinusoidal", "norm_first": False},
+    "rope": {"pos_embed": "rope", "activation": "swiglu", "norm": "rmsnorm"},
+    "grouped": {"pos_embed": "rope", "kv_heads": 2},
     "window": {"mask": "causal & window(5)"},
-    "window and groups": {"mask": "causal & window(5)", "place": "rotary", "groups": 1},
-    "nowhere": {"place": "none", "tied": False},
+    "window and groups": {"mask": "causal & window(5)", "pos_embed": "rope", "kv_heads": 1},
+    "nowhere": {"pos_embed": "none", "tie_embeddings": False},
 }
 
 
 def explained(trained: Trained, tokens: torch.Tensor) -> CacheExplanation:
-    return explain(trained.model, trained.facts.words, trained.config.model.length, tokens)
+    return explain(
+        trained.model, trained.metadata.words, trained.config.model.context_length, tokens
+    )
 
 
 def speaker(vocabulary: Vocabulary | None = None, **fields) -> Trained:
     """A model that was never trained, but looks and scores as unevenly as one that was."""
-    words = vocabulary or fit_vocabulary([TEXT], VocabularyConfig(kind="characters", floor=1))
-    shape = {"width": 32, "heads": 4, "layers": 2, "length": 40, "words": len(words), **fields}
+    words = vocabulary or fit_vocabulary([TEXT], TokenizerConfig(name="char", min_frequency=1))
+    shape = {
+        "width": 32,
+        "heads": 4,
+        "layers": 2,
+        "context_length": 40,
+        "vocab_size": len(words),
+        **fields,
+    }
     config = LanguageConfig(model=GPTConfig(**shape))
     torch.manual_seed(0)
     model = GPT(config.model).eval()
     for name, weight in model.named_parameters():
         if weight.ndim > 1 and "embed" not in name:
             weight.data *= 4
-    facts = Facts(data="some", digest="", vocabulary=words.to_text(), tokens=(1, 1, 0))
+    facts = Metadata(data="some", digest="", vocabulary=words.to_text(), tokens=(1, 1, 0))
     return Trained(model, config, facts, CPU)
 
 
@@ -65,7 +74,7 @@ def gone():
 
 
 def text_of(trained: Trained, letters: int = 30) -> torch.Tensor:
-    return tokens_of(trained, prompt_of(trained.facts, "prompt", TEXT[:letters]), 100)
+    return tokens_of(trained, prompt_of(trained.metadata, "prompt", TEXT[:letters]), 100)
 
 
 @pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
@@ -101,7 +110,7 @@ def test_a_spoilt_cache_is_found_out(fields, fault, monkeypatch):
             k[..., -3, :] = v[..., -3, :] = 0.0
         else:
             v[..., -2, :] = math.nan
-        return Kept(k, v, kept.positions)
+        return KeyValues(k, v, kept.positions)
 
     monkeypatch.setattr(KVCache, "append", spoilt)
     found = compare(trained.model, text_of(trained))
@@ -111,11 +120,13 @@ def test_a_spoilt_cache_is_found_out(fields, fault, monkeypatch):
     assert not explained(trained, text_of(trained, 12)).holds or fault in ("a value", "the order")
 
 
-@pytest.mark.parametrize("kind", ["learned", "sinusoidal", "rotary", "window and groups"])
+@pytest.mark.parametrize("kind", ["learned", "sinusoidal", "rope", "window and groups"])
 def test_a_token_that_the_cache_puts_one_place_too_early_is_found_out(kind, monkeypatch):
     trained = speaker(**KINDS[kind])
-    inside = KINDS[kind].get("place") == "rotary"
-    scheme = type(trained.model.decoder[0].attention.place if inside else trained.model.place)
+    inside = KINDS[kind].get("pos_embed") == "rope"
+    scheme = type(
+        trained.model.blocks[0].attention.pos_embed if inside else trained.model.pos_embed
+    )
     right = scheme.angles if inside else scheme.embed
 
     def early(positions):
@@ -146,14 +157,14 @@ def test_where_scores_differ_is_said_and_what_is_no_number_is_the_largest():
 def test_without_a_text_the_runs_own_is_taken_or_one_that_is_always_there():
     trained = speaker()
     (found,) = check_cache(trained, [], gone)
-    assert found.name == "a text of regard's own" and found.tokens == min(40, len(SAID))
+    assert found.name == "a text of regard's own" and found.tokens == min(40, len(OWN_TEXT))
     (told,) = explain_cache(trained, [], gone)
     assert len(told.words) == 12 and told.holds
-    long = prompt_of(trained.facts, "prompt", TEXT * 3)
+    long = prompt_of(trained.metadata, "prompt", TEXT * 3)
     assert check_cache(trained, [long], gone)[0].tokens == 40
     assert len(explain_cache(trained, [long], gone)[0].words) == 40
     with expect_error(UserError):
-        check_cache(trained, [prompt_of(trained.facts, "prompt", "")], gone)
+        check_cache(trained, [prompt_of(trained.metadata, "prompt", "")], gone)
     with expect_error(ValueError):
         compare(trained.model.train(), text_of(trained))
     assert LANGUAGE.check_cache is check_cache and LANGUAGE.explain_cache is explain_cache
@@ -172,18 +183,18 @@ def test_one_token_more_is_counted_and_measured(fields):
     assert told.one == (8 * rows[9], 8 * sum(rows[:10]))
     assert told.last == (8 * rows[39], 8 * sum(rows))
     assert told.text == (8 * sum(rows), 8 * sum(sum(rows[: at + 1]) for at in range(40)))
-    each = 2 * 2 * fields.get("groups", 4) * 8  # layers, keys and values, groups, their width
+    each = 2 * 2 * fields.get("kv_heads", 4) * 8  # layers, keys and values, groups, their width
     held = min(10, near)
     assert (told.stored, told.held) == (each * held, 4 * each * held)
     assert told.full == 4 * each * min(40, near)
 
 
 def test_what_is_stored_is_what_the_caches_hold():
-    trained = speaker(place="rotary", groups=2)
+    trained = speaker(pos_embed="rope", kv_heads=2)
     told = explained(trained, text_of(trained, 9))
-    state = trained.model.start(1)
+    state = trained.model.new_state(1)
     with torch.inference_mode():
-        trained.model.step(text_of(trained, 10), state)
+        trained.model.decode(text_of(trained, 10), state)
     kept = [cache.attention.kept for cache in state.caches]
     assert told.stored == sum(some.k.numel() + some.v.numel() for some in kept)
     sizes = [some.k.nbytes + some.v.nbytes for some in kept]
@@ -194,7 +205,7 @@ def test_no_special_entry_is_shown_wherever_it_stands(monkeypatch):
     specials = ("padding", "start", "end", "unknown", "mask")
     pieces = ("the", "cat", "[SEP]", "[PAD]", "sat", "[MASK]", "[UNK]", "on", "[CLS]")
     vocabulary = WordPieceVocabulary(specials, pieces)
-    decode, best = GPT.decode, [vocabulary.special(name) for name in specials]
+    decode, best = GPT.next_token_logits, [vocabulary.special(name) for name in specials]
 
     def tempted(self, *inputs, **options):
         scores = decode(self, *inputs, **options)
@@ -202,7 +213,7 @@ def test_no_special_entry_is_shown_wherever_it_stands(monkeypatch):
         scores[..., 1] += 500
         return scores
 
-    monkeypatch.setattr(GPT, "decode", tempted)
+    monkeypatch.setattr(GPT, "next_token_logits", tempted)
     told = explained(speaker(vocabulary), torch.tensor([vocabulary.encode("the cat sat")]))
     assert told.words == ("the", "cat", "sat", "cat") and told.holds
 
@@ -215,7 +226,7 @@ def test_a_row_that_should_be_done_and_is_not_is_found_out(monkeypatch):
         GPT,
         "forward",
         lambda self, words, positions=None: forward(
-            self, (words + words.shape[1]) % trained.config.model.words, positions=positions
+            self, (words + words.shape[1]) % trained.config.model.vocab_size, positions=positions
         ),
     )
     told = explained(trained, text_of(trained, 9))

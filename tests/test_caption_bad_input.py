@@ -23,14 +23,14 @@ from regard.tasks.caption import data as reading
 
 RECIPE = """
 data = "scenes"
-scenes = 24
-batch = 8
+num_scenes = 24
+batch_size = 8
 [model]
 width = 16
 layers = 1
 heads = 2
-length = 12
-encoder = { image = 16, patch = 8, width = 16, layers = 1, heads = 2 }
+context_length = 12
+encoder = { image_size = 16, patch_size = 8, width = 16, layers = 1, heads = 2 }
 [train]
 epochs = 1
 """
@@ -158,27 +158,29 @@ CASES: dict[str, Callable[[Desk], list[str]]] = {
     # Captions
     "caption empty": lambda d: train(d.photos("0.png,")),
     "caption of punctuation": lambda d: train(d.photos("0.png,a dog", "1.png,?! …")),
-    "no word often enough": lambda d: train(d.photos(), "--vocabulary.floor", "500"),
+    "no word often enough": lambda d: train(d.photos(), "--tokenizer.min-frequency", "500"),
     # What is asked for
-    "recipe: unknown key": lambda d: d.recipe("[writing]\nbeam = 3\n"),
+    "recipe: unknown key": lambda d: d.recipe("[generation]\nbeam = 3\n"),
     "recipe of another task": lambda d: d.recipe('[recipe]\ntask = "classify"\n'),
-    "mixup": lambda _: train("scenes", "--augment.mixup", "0.4"),
+    "mixup": lambda _: train("scenes", "--augment.mixup-alpha", "0.4"),
     "kept features cropped": lambda _: train(
-        "scenes", "--encoder", "imagenet", "--augment.crop", "2"
+        "scenes", "--encoder", "imagenet", "--augment.crop-padding", "2"
     ),
-    "frozen": lambda _: train("scenes", "--frozen", "12"),
-    "no room for a word": lambda _: train("scenes", "--model.length", "2"),
-    "other words than the data": lambda _: train("scenes", "--model.words", "7"),
-    "features that nobody computes": lambda _: train("scenes", "--model.context-width", "320"),
+    "frozen": lambda _: train("scenes", "--freeze", "12"),
+    "no room for a word": lambda _: train("scenes", "--model.context-length", "2"),
+    "other words than the data": lambda _: train("scenes", "--model.vocab-size", "7"),
+    "features that nobody computes": lambda _: train("scenes", "--model.encoder-width", "320"),
     "encoder missing": lambda _: train("scenes", "--encoder", "runs/nowhere"),
     "encoder is no run": lambda d: train("scenes", "--encoder", str(d.photos())),
     "encoder is a run of another kind": lambda d: train("scenes", "--encoder", str(d.trained)),
     # Going on
-    "resume with rarer words": lambda d: d.resume("--vocabulary.floor", "9"),
-    "resume with the same words by another rule": lambda d: d.resume("--vocabulary.size", "999"),
-    "resume with bytes": lambda d: d.resume("--vocabulary.kind", "bytes"),
+    "resume with rarer words": lambda d: d.resume("--tokenizer.min-frequency", "9"),
+    "resume with the same words by another rule": lambda d: d.resume(
+        "--tokenizer.vocab-size", "999"
+    ),
+    "resume with byte pairs": lambda d: d.resume("--tokenizer.name", "bpe"),
     "resume with other data": lambda d: d.resume("--data", str(d.photos())),
-    "resume with more scenes": lambda d: d.resume("--scenes", "99"),
+    "resume with more scenes": lambda d: d.resume("--num-scenes", "99"),
     # Asking
     "no such row": lambda d: ["predict", str(d.trained), "--split", "test", "--index", "8"],
     "no such file": lambda d: ["predict", str(d.trained), "photo.png"],
@@ -235,7 +237,7 @@ def test_bad_images_and_captions_can_be_left_out_and_are_listed(tmp_path, traine
     desk = Desk(tmp_path, trained)
     file = desk.photos("0.png,", "1.png,?!", "../tiny.toml,a dog", "99.png,a dog") / "5.png"
     file.write_bytes(file.read_bytes()[:100])
-    args = train("photos", "--skip-bad")
+    args = train("photos", "--skip-invalid")
     assert main([word for word in args if word != "--quiet"]) == 0
     said = capsys.readouterr().out
     assert ", 5 left out" in said
@@ -251,8 +253,8 @@ def test_bad_images_and_captions_can_be_left_out_and_are_listed(tmp_path, traine
     assert sum(json.loads((tmp_path / "run" / "data.json").read_text())["images"]) == 7
 
 
-@pytest.mark.parametrize("kind", ["words", "bytes"])
-def test_any_writing_is_trained_on_asked_about_and_looked_at(kind, tmp_path, trained, capsys):
+@pytest.mark.parametrize("name", ["word", "bpe"])
+def test_any_writing_is_trained_on_asked_about_and_looked_at(name, tmp_path, trained, capsys):
     texts = [
         "👩🏽‍🚒",
         "🐕 a dog",
@@ -263,15 +265,22 @@ def test_any_writing_is_trained_on_asked_about_and_looked_at(kind, tmp_path, tra
     ]
     lines = [f"{number}.png,{texts[number % 6]}" for number in range(12)]
     desk = Desk(tmp_path, trained)
-    more = ("--vocabulary.kind", kind, "--vocabulary.floor", "1", "--model.length", "24")
+    more = (
+        "--tokenizer.name",
+        name,
+        "--tokenizer.min-frequency",
+        "1",
+        "--model.context-length",
+        "24",
+    )
     assert main(train(desk.photos(*lines), *more)) == 0
     assert main(["predict", "run", "photos/2.png", "--split", "test", "--index", "0"]) == 0
     _, own = capsys.readouterr().out.splitlines()
     assert any(text in own for text in texts)  # what was said of it, letter by letter
     assert main(["predict", "run", "--split", "test", "--index", "0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["truth"] in texts
-    for name in ("look.html", "look.png"):
-        assert main(["look", "run", "photos/2.png", "--out", name]) == 0
+    for page in ("look.html", "look.png"):
+        assert main(["look", "run", "photos/2.png", "--out", page]) == 0
     assert main(["evaluate", "run"]) == 0
     assert (tmp_path / "run" / "report.html").is_file()
 

@@ -25,7 +25,7 @@ from regard.evaluation.bootstrap import bootstrap_of
 from regard.evaluation.caption_bleu import bleu, bleu_counts, bleu_counts_plain, bleu_each, bleu_of
 from regard.evaluation.captions import (
     METRICS,
-    Scores,
+    CaptionMetrics,
     assess,
     best,
     copied,
@@ -281,13 +281,13 @@ def test_best_and_worst_rows_in_order():
 def test_scores_survive_json_and_are_told():
     _, _, recorded = CORPORA[1]
     scores = assess(recorded["hypotheses"], recorded["references"], ["a"], rounds=100)
-    again = Scores.from_values(json.loads(json.dumps(scores.to_values())))
+    again = CaptionMetrics.from_values(json.loads(json.dumps(scores.to_values())))
     assert again.to_values() == scores.to_values()
     text = summary(scores)
     assert summary(again) == text
     assert "CIDEr-D" in text and "METEOR-lite" in text and "15 images" in text and "empty" in text
     with expect_error(ValueError):
-        Scores.from_values({"figures": {}})
+        CaptionMetrics.from_values({"figures": {}})
 
 
 def test_distinct_and_copied_by_hand():

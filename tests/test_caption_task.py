@@ -22,7 +22,7 @@ from regard.data.images import ArrayImages
 from regard.data.synthetic.scene_captions import captions as captions_of
 from regard.data.synthetic.scene_set import scene_set
 from regard.data.synthetic.scenes import COLOURS, SHAPES, SIZES, scene
-from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import TokenizerConfig, fit_vocabulary
 from regard.errors import UserError
 from regard.evaluation.cider import cider
 from regard.evaluation.ptb import words as ptb_words
@@ -33,10 +33,10 @@ from regard.tasks.caption import data as reading
 from regard.tasks.caption import features
 from regard.tasks.caption import metrics as judging
 from regard.tasks.caption import report as views
-from regard.tasks.caption.config import CaptionConfig, WritingConfig
-from regard.tasks.caption.data import ROUND, CaptionBatches, CaptionData, Facts, lined, read
+from regard.tasks.caption.config import CaptionConfig, CaptionGenerationConfig
+from regard.tasks.caption.data import ROUND, CaptionBatches, CaptionData, Metadata, lined, read
 from regard.tasks.caption.loss import measure, objective, sample, truths
-from regard.tasks.caption.metrics import Judgement, judge, looks_of
+from regard.tasks.caption.metrics import Evaluation, judge, looks_of
 from regard.tasks.caption.predict import seen_of
 from regard.tasks.caption.task import CAPTION, build, settle
 from regard.tasks.caption.writing import Written, rules_of, words_shown, write
@@ -45,10 +45,23 @@ from regard.tasks.task import Trained
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 CPU = torch.device("cpu")
-EYES = {"image": 16, "patch": 4, "stem": "patch", "width": 16, "layers": 1, "heads": 2}
+EYES = {"image_size": 16, "patch_size": 4, "stem": "patch", "width": 16, "layers": 1, "heads": 2}
 EYES |= {"mask": None}  # the recipe's is for another grid
-MODEL = {"width": 16, "layers": 1, "heads": 2, "hidden": 32, "length": 16, "encoder": EYES}
-TINY = {"scenes": 64, "batch": 16, "texts": 2, "model": MODEL, "vocabulary": {"floor": 1}}
+MODEL = {
+    "width": 16,
+    "layers": 1,
+    "heads": 2,
+    "mlp_width": 32,
+    "context_length": 16,
+    "encoder": EYES,
+}
+TINY = {
+    "num_scenes": 64,
+    "batch_size": 16,
+    "captions_per_image": 2,
+    "model": MODEL,
+    "tokenizer": {"min_frequency": 1},
+}
 SEEN = {**TINY, "model": {**MODEL, "encoder": {}}}  # by an encoder from elsewhere
 HELD = 24
 needs_weights = pytest.mark.skipif(
@@ -78,16 +91,16 @@ def untrained(**changes) -> tuple[Trained, CaptionData]:
     config = configured(**changes)
     data = read(config)
     config = settle(config, data)
-    return Trained(build(config, data.facts).eval(), config, data.facts, CPU), data
+    return Trained(build(config, data.metadata).eval(), config, data.metadata, CPU), data
 
 
-def toy(captions, *, longest=14, kind="words") -> CaptionData:
+def toy(captions, *, longest=14, kind="word") -> CaptionData:
     """Images each of one level, its row, so that a batch tells which images are in it."""
     pixels = np.zeros((len(captions), 3, 8, 8), np.uint8)
     pixels += np.arange(len(captions), dtype=np.uint8)[:, None, None, None]
     split = CaptionSplit(ArrayImages(pixels), tuple(map(tuple, captions)))
-    vocabulary = fit_vocabulary(split.texts(), VocabularyConfig(kind=kind, floor=1))
-    facts = Facts(
+    vocabulary = fit_vocabulary(split.texts(), TokenizerConfig(name=kind, min_frequency=1))
+    facts = Metadata(
         **{"data": "toy", "digest": "", "size": 8, "channels": 3, "images": (len(split), 1, 1)},
         **{"mean": (0.5,) * 3, "deviation": (0.25,) * 3},
         **{"vocabulary": vocabulary.to_text(), "longest": longest},
@@ -107,7 +120,7 @@ def told(count: int, most: int = 3) -> list[list[str]]:
 
 
 def toy_batches(data: CaptionData, *, batch=8, texts=1, seed=0, **changes) -> CaptionBatches:
-    options = {"batch": batch, "texts": texts, **changes}
+    options = {"batch_size": batch, "captions_per_image": texts, **changes}
     return CaptionBatches(configured(train={"seed": seed}, **options), data, CPU)
 
 
@@ -137,17 +150,17 @@ def test_every_epoch_shows_each_image_once_in_an_order_of_its_own():
 
 
 def test_a_set_smaller_than_a_batch_is_one_batch():
-    batches = toy_batches(toy(told(5)), batch=64)
+    batches = toy_batches(toy(told(5)), batch_size=64)
     assert len(batches) == 1 and len(next(batches.epoch(0, 0)).seen) == 5
 
 
 @pytest.mark.parametrize("texts", [1, 2, 4])
 def test_captions_are_their_images_own_and_none_comes_twice_before_all_came(texts):
     data = toy(told(30))
-    words = data.facts.words
+    words = data.metadata.words
     met = set()
     for epoch in range(20):
-        for batch in toy_batches(data, texts=texts).epoch(epoch, 0):
+        for batch in toy_batches(data, captions_per_image=texts).epoch(epoch, 0):
             assert len(batch.words) == texts * len(batch.seen)
             lines = [words.decode(line) for line in batch.words.tolist()]
             for at, row in enumerate(rows_of(batch)):
@@ -161,8 +174,8 @@ def test_captions_are_their_images_own_and_none_comes_twice_before_all_came(text
 
 def test_a_line_begins_and_ends_and_is_padded_no_further_than_needed():
     data = toy(told(60))
-    words = data.facts.words
-    for batch in toy_batches(data, texts=2).epoch(0, 0):
+    words = data.metadata.words
+    for batch in toy_batches(data, captions_per_image=2).epoch(0, 0):
         longest = 0
         for line in batch.words.tolist():
             end = line.index(words.end)
@@ -178,21 +191,21 @@ def test_captions_of_like_lengths_come_together():
 
     def padding(batches):
         words = torch.cat([batch.words.flatten() for batch in batches])
-        return int((words == data.facts.words.padding).sum())
+        return int((words == data.metadata.words.padding).sum())
 
     ours = padding(toy_batches(data).epoch(0, 0))
     lines = data.numbers
     order = np.random.default_rng(0).permutation(128).reshape(-1, 8)
     apart = sum(
-        int((lined([lines[row][0] for row in rows], data.facts) == 0).sum()) for rows in order
+        int((lined([lines[row][0] for row in rows], data.metadata) == 0).sum()) for rows in order
     )
     assert ours < apart / 2
 
 
 def test_what_is_too_long_is_cut_and_still_ends():
     data = toy([["far " * 1000], ["near"]] * 3, longest=6)
-    words = data.facts.words
-    for batch in toy_batches(data, batch=2).epoch(0, 0):
+    words = data.metadata.words
+    for batch in toy_batches(data, batch_size=2).epoch(0, 0):
         assert batch.words.shape[1] <= 8
         for line in batch.words.tolist():
             assert words.end in line
@@ -225,9 +238,11 @@ def gradients(model, loss):
 
 
 def toy_model(data: CaptionData):
-    eyes = ViTConfig(image=8, patch=4, width=16, layers=1, heads=2, pool="mean")
-    words = len(data.facts.words)
-    return rg.Captioner(CaptionerConfig(width=16, layers=1, heads=2, words=words, encoder=eyes))
+    eyes = ViTConfig(image_size=8, patch_size=4, width=16, layers=1, heads=2, pool="mean")
+    words = len(data.metadata.words)
+    return rg.Captioner(
+        CaptionerConfig(width=16, layers=1, heads=2, vocab_size=words, encoder=eyes)
+    )
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -235,11 +250,11 @@ def toy_model(data: CaptionData):
 def test_the_objective_is_a_loop_over_words_without_padding(smoothing, texts):
     data = toy(told(20))
     model = toy_model(data)
-    batch = next(toy_batches(data, batch=5, texts=texts).epoch(0, 0))
-    assert (batch.words == data.facts.words.padding).any()
-    loss, count = objective(configured(smoothing=smoothing), data.facts)(model, batch)
-    seen = data.facts.normalised(batch.seen.float() / 255)
-    expected, words = looped(model, data.facts, seen, batch.words, smoothing)
+    batch = next(toy_batches(data, batch_size=5, captions_per_image=texts).epoch(0, 0))
+    assert (batch.words == data.metadata.words.padding).any()
+    loss, count = objective(configured(label_smoothing=smoothing), data.metadata)(model, batch)
+    seen = data.metadata.normalised(batch.seen.float() / 255)
+    expected, words = looped(model, data.metadata, seen, batch.words, smoothing)
     assert int(count) == words == int((batch.words[:, 1:] != 0).sum())
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-4)
     ours, theirs = gradients(model, loss), gradients(model, expected)
@@ -249,9 +264,9 @@ def test_the_objective_is_a_loop_over_words_without_padding(smoothing, texts):
 
 def test_padding_changes_no_gradient():
     data = toy(told(20))
-    model, ask = toy_model(data), objective(configured(), data.facts)
-    batch = next(toy_batches(data, batch=5).epoch(0, 0))
-    wider = torch.nn.functional.pad(batch.words, (0, 9), value=data.facts.words.padding)
+    model, ask = toy_model(data), objective(configured(), data.metadata)
+    batch = next(toy_batches(data, batch_size=5).epoch(0, 0))
+    wider = torch.nn.functional.pad(batch.words, (0, 9), value=data.metadata.words.padding)
     (loss, count), (same, again) = ask(model, batch), ask(model, replace(batch, words=wider))
     assert int(count) == int(again)
     torch.testing.assert_close(loss, same)
@@ -266,8 +281,8 @@ def test_images_are_varied_by_the_seed_of_their_batch():
         0, 256, data.captions.train.images.pixels.shape
     )
     model = toy_model(data)
-    ask = objective(configured(augment=AugmentConfig(crop=2, flip=True)), data.facts)
-    batch = next(toy_batches(data, batch=5).epoch(0, 0))
+    ask = objective(configured(augment=AugmentConfig(crop_padding=2, hflip=True)), data.metadata)
+    batch = next(toy_batches(data, batch_size=5).epoch(0, 0))
     loss = ask(model, batch)[0]
     assert loss == ask(model, batch)[0] != ask(model, replace(batch, seed=batch.seed + 1))[0]
 
@@ -275,13 +290,14 @@ def test_images_are_varied_by_the_seed_of_their_batch():
 def test_features_that_were_kept_are_not_varied():
     data = toy(told(20))
     config = CaptionerConfig(
-        **{"width": 16, "layers": 1, "heads": 2, "words": len(data.facts.words)}, context_width=10
+        **{"width": 16, "layers": 1, "heads": 2, "vocab_size": len(data.metadata.words)},
+        encoder_width=10,
     )
-    model, ask = rg.Captioner(config), objective(configured(), data.facts)
-    batch = next(toy_batches(data, batch=5).epoch(0, 0))
+    model, ask = rg.Captioner(config), objective(configured(), data.metadata)
+    batch = next(toy_batches(data, batch_size=5).epoch(0, 0))
     half = torch.randn(5, 4, 10).half()
     loss, _ = ask(model, replace(batch, seen=half))
-    expected, _ = looped(model, data.facts, half.float(), batch.words)
+    expected, _ = looped(model, data.metadata, half.float(), batch.words)
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-4)
 
 
@@ -291,17 +307,24 @@ def test_features_that_were_kept_are_not_varied():
 def test_measure_tells_the_truth_of_scenes_and_the_loss_of_words(run):
     figures = measure(run.config, run.data, CPU)(run.model)
     assert list(figures) == [
-        *("validation.true", "validation.loss", "train.true", "train.loss")  # the first decides
+        *(
+            "val/true_captions",
+            "val/loss",
+            "train_eval/true_captions",
+            "train_eval/loss",
+        )  # the first decides
     ]
-    facts = run.facts
-    for name, part in sample(run.data).items():
+    facts = run.metadata
+    for split, part in sample(run.data).items():
         seen = facts.inputs(torch.from_numpy(part.images.pixels))
         numbers = [facts.words.encode(texts[0])[: facts.longest] for texts in part.captions]
         with torch.no_grad():
             total, count = looped(run.model, facts, seen, lined(numbers, facts))
-            greedy = write(run.model, seen, facts, WritingConfig())
-        assert figures[f"{name}.loss"] == pytest.approx(float(total) / count, rel=1e-4)
-        assert figures[f"{name}.true"] == truths([text.text for text in greedy], name).mean()
+            greedy = write(run.model, seen, facts, CaptionGenerationConfig())
+        name = {"validation": "val", "train": "train_eval"}[split]
+        assert figures[f"{name}/loss"] == pytest.approx(float(total) / count, rel=1e-4)
+        told = [text.text for text in greedy]
+        assert figures[f"{name}/true_captions"] == truths(told, split).mean()
     assert len(sample(run.data)["train"]) == HELD
 
 
@@ -316,15 +339,17 @@ def test_a_caption_is_true_of_its_own_scene_and_of_few_others():
 def test_what_nobody_drew_is_measured_by_what_people_said(photos):
     trained, data = untrained(data=str(photos))
     figures = measure(trained.config, data, CPU)(trained.model)
-    assert next(iter(figures)) == "validation.CIDEr-D" and not data.drawn
+    assert next(iter(figures)) == "val/CIDEr-D" and not data.drawn
     part = data.captions.validation
-    seen = data.facts.inputs(torch.from_numpy(np.array(part.images.pixels)))
-    said = [text.text for text in write(trained.model, seen, data.facts, WritingConfig())]
+    seen = data.metadata.inputs(torch.from_numpy(np.array(part.images.pixels)))
+    said = [
+        text.text for text in write(trained.model, seen, data.metadata, CaptionGenerationConfig())
+    ]
     expected = cider(
         [ptb_words(text) for text in said],
         [[ptb_words(text) for text in texts] for texts in part.captions],
     )
-    assert figures["validation.CIDEr-D"] == pytest.approx(float(expected.mean()))
+    assert figures["val/CIDEr-D"] == pytest.approx(float(expected.mean()))
 
 
 def test_a_folder_of_ones_own_that_is_called_scenes_is_not_drawn(photos, monkeypatch):
@@ -345,18 +370,18 @@ def test_a_model_that_knows_nothing_is_judged_and_names_nothing(run):
     assert "true of the scene" in CAPTION.summary(judged, "test")
 
 
-def spelt(facts: Facts, text: str) -> Written:
+def spelt(facts: Metadata, text: str) -> Written:
     """A caption as if the model had written it."""
     words = facts.words
     numbers = tuple(words.encode(text))
     return Written(numbers, tuple(map(words.entry, numbers)), words.decode(numbers), -1.0)
 
 
-@pytest.mark.parametrize("kind", ["words", "bytes"])
+@pytest.mark.parametrize("kind", ["word", "bpe"])
 def test_a_model_that_tells_the_truth_is_judged_so_and_its_looks_are_found(kind, monkeypatch):
-    vocabulary = {"kind": kind, "floor": 1, "size": 300}
-    trained, data = untrained(vocabulary=vocabulary, **{"model.length": 90})
-    truth = [spelt(data.facts, captions_of(scene(row, "validation"))[2]) for row in range(HELD)]
+    vocabulary = {"name": kind, "min_frequency": 1, "vocab_size": 300}
+    trained, data = untrained(tokenizer=vocabulary, **{"model.context_length": 90})
+    truth = [spelt(data.metadata, captions_of(scene(row, "validation"))[2]) for row in range(HELD)]
     monkeypatch.setattr(judging, "write_all", lambda model, source, count, *_: truth[:count])
     looks = looks_of(trained, data, "validation", truth)
     names = {*COLOURS, *SHAPES, *SIZES, "little", "big", "medium-sized", "shape"}
@@ -365,13 +390,13 @@ def test_a_model_that_tells_the_truth_is_judged_so_and_its_looks_are_found(kind,
         assert look.maps.shape == (2, len(text.numbers), 4, 4)
         assert look.targets == targets_of(text, truth)
         for place, _ in look.targets:
-            rest = "".join(text.entries[place:] if kind == "bytes" else text.entries[place])
+            rest = "".join(text.entries[place:] if kind == "bpe" else text.entries[place])
             starts += any(rest.strip().startswith(name) for name in names)
     assert starts == sum(len(look.targets) for look in looks) > HELD / 2
     judged = judge(trained, data, "validation")
     assert judged.truth.value == 1.0 and judged.truth.low < 1
     assert judged.grounding.captions == len(looks)
-    assert Judgement.from_values(judged.to_values()).to_values() == judged.to_values()
+    assert Evaluation.from_values(judged.to_values()).to_values() == judged.to_values()
     assert "pointing" in CAPTION.summary(judged, "validation")
 
 
@@ -393,7 +418,10 @@ def test_captions_of_emoji_alone_are_no_obstacle():
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_score_is_the_log_probability_of_the_words(run, beams):
-    facts, how = run.facts, WritingConfig(beams=beams, penalty=0.5, no_repeat=2)
+    facts, how = (
+        run.metadata,
+        CaptionGenerationConfig(num_beams=beams, length_penalty=0.5, no_repeat_ngram_size=2),
+    )
     seen = facts.inputs(torch.from_numpy(run.data.captions.test.images.pixels[:4]))
     for row, text in enumerate(write(run.model, seen, facts, how)):
         line = [facts.words.start, *text.numbers]
@@ -411,20 +439,25 @@ def test_a_score_is_the_log_probability_of_the_words(run, beams):
         assert text.text == " ".join(text.entries)
 
 
-@pytest.mark.parametrize("kind", ["words", "bytes"])
+@pytest.mark.parametrize("kind", ["word", "bpe"])
 def test_no_caption_begins_again_is_padded_or_says_that_it_knows_no_word(kind):
-    facts = toy(told(9), kind=kind).facts
-    rules = rules_of(facts, WritingConfig(no_repeat=3))
+    facts = toy(told(9), kind=kind).metadata
+    rules = rules_of(facts, CaptionGenerationConfig(no_repeat_ngram_size=3))
     words = facts.words
-    unknown = {words.unknown} if kind == "words" else set()
-    assert set(rules.never) == {words.padding, words.start} | unknown
-    assert (rules.begin, rules.end, rules.no_repeat) == (words.start, words.end, 3)
+    unknown = {words.unknown} if kind == "word" else set()
+    assert set(rules.suppress_tokens) == {words.padding, words.start} | unknown
+    assert (rules.bos_id, rules.eos_id, rules.no_repeat_ngram_size) == (words.start, words.end, 3)
 
 
 def test_more_beams_find_nothing_less_likely(run):
-    seen = run.facts.inputs(torch.from_numpy(run.data.captions.test.images.pixels))
+    seen = run.metadata.inputs(torch.from_numpy(run.data.captions.test.images.pixels))
     one, many = (
-        write(run.model, seen, run.facts, WritingConfig(beams=beams, penalty=0.0))
+        write(
+            run.model,
+            seen,
+            run.metadata,
+            CaptionGenerationConfig(num_beams=beams, length_penalty=0.0),
+        )
         for beams in (1, 6)
     )
     assert [text.text for text in one] != [text.text for text in many]
@@ -435,13 +468,13 @@ WRITINGS = ["a man's 👩🏽‍🚒 runs", "גבר רוכב על אופניים
 
 
 @pytest.mark.parametrize("text", WRITINGS, ids=["emoji", "hebrew", "chinese", "accents", "empty"])
-@pytest.mark.parametrize("kind", ["words", "bytes"])
+@pytest.mark.parametrize("kind", ["word", "bpe"])
 def test_words_are_shown_whole_whatever_they_are_cut_into(text, kind):
-    facts = toy([[each or "a"] for each in WRITINGS], kind=kind).facts
+    facts = toy([[each or "a"] for each in WRITINGS], kind=kind).metadata
     written = spelt(facts, text)
     shown, places = words_shown(written, facts)
     assert len(shown) == len(places) and places == sorted(places)
-    if kind == "words":
+    if kind == "word":
         assert shown == written.entries and places == list(range(len(shown)))
         return
     assert written.text == text
@@ -458,7 +491,7 @@ def test_words_are_shown_whole_whatever_they_are_cut_into(text, kind):
 
 
 def test_bytes_that_are_no_text_are_shown_too():
-    facts = toy([["a dog"]], kind="bytes").facts
+    facts = toy([["a dog"]], kind="bpe").metadata
     numbers = (3 + 0xFF, 3 + 0x20, 3 + 0xC3)
     entries = tuple(map(facts.words.entry, numbers))
     shown, places = words_shown(Written(numbers, entries, facts.words.decode(numbers), 0.0), facts)
@@ -494,27 +527,27 @@ def test_the_maps_shown_are_those_of_the_pass(run):
     pictures = [*run.items(split="test", indices=[0, 1])]
     items = views.caption_items(run.trained, pictures)
     seen = seen_of(run.trained, pictures)
-    for row, text in enumerate(write(run.model, seen, run.facts, WritingConfig())):
-        line = torch.tensor([[run.facts.words.start, *text.numbers]])
-        with torch.no_grad(), rg.watch(run.model, "decoder.*.cross") as watched:
+    for row, text in enumerate(write(run.model, seen, run.metadata, CaptionGenerationConfig())):
+        line = torch.tensor([[run.metadata.words.start, *text.numbers]])
+        with torch.no_grad(), rg.watch(run.model, "blocks.*.cross") as watched:
             run.model(seen[row][None], line)
         (layer,) = watched.values()
         expected = layer.weights()[0, :, : len(text.numbers)].unflatten(-1, (4, 4))
         assert items[row]["words"] == list(text.entries)
         shape = items[row]["maps"]["shape"]
         assert shape == [3, len(text.numbers), 4, 4]  # the mean, and two heads
-        (maps,) = judging.maps_of(run.model, seen[row][None], [text], run.config, run.facts)
+        (maps,) = judging.maps_of(run.model, seen[row][None], [text], run.config, run.metadata)
         np.testing.assert_allclose(maps, expected.numpy(), atol=1e-5)
         np.testing.assert_allclose(maps.sum((2, 3)), 1, atol=1e-5)
 
 
 def test_what_a_class_token_was_given_is_left_out_of_a_map():
-    trained, data = untrained(**{"model.encoder.pool": "class"})
-    seen = data.facts.inputs(torch.from_numpy(data.captions.test.images.pixels[:1]))
-    text = spelt(data.facts, "a red star")
-    (maps,) = judging.maps_of(trained.model, seen, [text], trained.config, data.facts)
-    line = torch.tensor([[data.facts.words.start, *text.numbers]])
-    with torch.no_grad(), rg.watch(trained.model, "decoder.*.cross") as watched:
+    trained, data = untrained(**{"model.encoder.pool": "cls"})
+    seen = data.metadata.inputs(torch.from_numpy(data.captions.test.images.pixels[:1]))
+    text = spelt(data.metadata, "a red star")
+    (maps,) = judging.maps_of(trained.model, seen, [text], trained.config, data.metadata)
+    line = torch.tensor([[data.metadata.words.start, *text.numbers]])
+    with torch.no_grad(), rg.watch(trained.model, "blocks.*.cross") as watched:
         trained.model(seen, line)
     (layer,) = watched.values()
     weights = layer.weights()[0, :, :3].numpy()
@@ -536,9 +569,9 @@ def test_the_report_shows_captions_and_what_they_are_worth(run, monkeypatch):
     assert " ".join(items[0]["words"]) == judged.captions[0]
 
 
-@pytest.mark.parametrize("kind", ["words", "bytes"])
+@pytest.mark.parametrize("kind", ["word", "bpe"])
 def test_the_boxes_of_things_stand_at_the_words_that_name_them(kind):
-    facts = toy([captions_of(scene(row, "test")) for row in range(40)], kind=kind).facts
+    facts = toy([captions_of(scene(row, "test")) for row in range(40)], kind=kind).metadata
     found = 0
     for row in range(10):
         text = spelt(facts, captions_of(scene(row, "test"))[0])
@@ -558,16 +591,24 @@ def test_the_boxes_of_things_stand_at_the_words_that_name_them(kind):
 
 def test_the_model_follows_the_data_and_a_contradiction_is_named(run):
     config = configured()
-    assert settle(config, run.data).model.words == len(run.facts.words)
-    with pytest.raises(UserError, match=r"model\.words is 7, and the vocabulary of scenes has \d+"):
-        settle(configured(**{"model.words": 7}), run.data)
+    assert settle(config, run.data).model.vocab_size == len(run.metadata.words)
+    with pytest.raises(
+        UserError, match=r"model\.vocab_size is 7, and the vocabulary of scenes has \d+"
+    ):
+        settle(configured(**{"model.vocab_size": 7}), run.data)
     for wrong, said in (
-        ({"model.context_width": 320}, r"context_width=320: .* encoder='imagenet' only"),
-        ({"model.length": 2}, r"length=2: a start, a word and an end are 3 places"),
-        ({"augment.mixup": 0.5}, "mixup and cutmix show two images at once"),
-        ({"encoder": "imagenet", "augment.crop": 2}, "can be mirrored, and varied in no other"),
-        ({"frozen": 12}, r"frozen=12: the encoder has 9 stages"),
-        ({"writing.beams": 0}, r"beams=0: at least 1"),
+        ({"model.encoder_width": 320}, r"encoder_width=320: .* encoder='imagenet' only"),
+        (
+            {"model.context_length": 2},
+            r"model\.context_length=2: a start, a word and an end are 3 places",
+        ),
+        ({"augment.mixup_alpha": 0.5}, "mixup and cutmix show two images at once"),
+        (
+            {"encoder": "imagenet", "augment.crop_padding": 2},
+            "can be mirrored, and varied in no other",
+        ),
+        ({"freeze": 12}, r"freeze=12: the encoder has 9 stages"),
+        ({"generation.num_beams": 0}, r"num_beams=0: at least 1"),
     ):
         with pytest.raises((UserError, ValueError), match=said):
             configured(**wrong)
@@ -599,7 +640,7 @@ def test_other_data_are_captioned_whole_in_the_runs_own_words(photos, run):
     judged = run.evaluate(data=photos)
     assert len(judged.captions) == 18 and judged.truth is None
     assert judged.scores.copied is None  # their training captions are not what this model learnt
-    words = run.facts.words
+    words = run.metadata.words
     known = {words.entry(number) for number in range(len(words))}
     assert {word for text in judged.captions for word in text.replace(",", " , ").split()} <= known
     assert run.evaluate("test", data=photos).captions == judged.captions[15:]
@@ -611,18 +652,28 @@ def test_other_data_are_captioned_whole_in_the_runs_own_words(photos, run):
         run.evaluate("tset")
 
 
-@pytest.mark.parametrize("kind", ["words", "bytes"])
+@pytest.mark.parametrize("kind", ["word", "bpe"])
 def test_captions_of_any_writing_are_learnt_and_come_back(photos, tmp_path, kind):
     run = rg.train(
         "caption",
         **{"data": photos, "root": tmp_path, "quiet": True, "device": "cpu", "epochs": 20},
-        **{**TINY, "texts": 1, "batch": 3, "vocabulary": {"kind": kind, "floor": 1, "size": 300}},
-        **{"encoder": "vit", "augment.flip": False, "smoothing": 0.0, "train.average": 0.0},
-        **{"model.dropout": 0.0, "train.optimiser.rate": 1e-2, "train.patience": 0},
-        **{"model.length": 32, "report": False},
+        **{
+            **TINY,
+            "captions_per_image": 1,
+            "batch_size": 3,
+            "tokenizer": {"name": kind, "min_frequency": 1, "vocab_size": 300},
+        },
+        **{
+            "encoder": "vit",
+            "augment.hflip": False,
+            "label_smoothing": 0.0,
+            "train.ema_decay": 0.0,
+        },
+        **{"model.dropout": 0.0, "train.optimizer.lr": 1e-2, "train.patience": 0},
+        **{"model.context_length": 32, "report": False},
     )
-    wanted = {"words": ["a red picture 🟥", "תמונה ירוקה", "ein blaues bild ."]}
-    wanted["bytes"] = ["a red picture 🟥", "תמונה ירוקה", "ein blaues Bild."]
+    wanted = {"word": ["a red picture 🟥", "תמונה ירוקה", "ein blaues bild ."]}
+    wanted["bpe"] = ["a red picture 🟥", "תמונה ירוקה", "ein blaues Bild."]
     answers = run.predict(*(photos / f"{number}.png" for number in (12, 13, 14)))
     assert [answer.caption for answer in answers] == wanted[kind]
     look = run.look(photos / "13.png")
@@ -642,7 +693,7 @@ def test_a_run_is_used_from_any_folder_and_changed_captions_are_noticed(
 ):
     monkeypatch.chdir(photos.parent)
     options = {"epochs": 1, "quiet": True, "report": False, "encoder": "vit", **TINY}
-    options |= {"augment.flip": False}
+    options |= {"augment.hflip": False}
     run = rg.train("caption", data="photos", root=tmp_path / "runs", **options)
     monkeypatch.chdir(tmp_path.parent)
     assert rg.load(run.folder.path).evaluate("test").scores.count == 3
@@ -673,7 +724,7 @@ def test_an_encoder_begins_with_the_weights_of_a_run_and_needs_it_no_more(
     options = {**TINY, "data": str(photos), "encoder": "seeing"}
     trained, _ = untrained(**options)
     assert trained.config.encoder == str(tmp_path / "seeing")
-    assert trained.facts.mean == seeing.facts.mean  # it knows pixels by its own scale
+    assert trained.metadata.mean == seeing.metadata.mean  # it knows pixels by its own scale
     theirs = seeing.model.state_dict()
     for name, weight in trained.model.encoder.state_dict().items():
         assert torch.equal(weight, theirs[name]), name
@@ -684,7 +735,7 @@ def test_an_encoder_begins_with_the_weights_of_a_run_and_needs_it_no_more(
         quiet=True,
         report=False,
         **options,
-        **{"augment.flip": False},
+        **{"augment.hflip": False},
     )
     monkeypatch.chdir(photos)
     said = run.predict(split="test", indices=0)[0]
@@ -703,7 +754,7 @@ def test_an_encoder_begins_with_the_weights_of_a_run_and_needs_it_no_more(
 def test_an_encoder_that_sees_other_images_is_refused_in_a_sentence(photos, seeing, run, tmp_path):
     options = {"data": str(photos), "encoder": str(tmp_path / "seeing")}
     with pytest.raises(UserError, match=r"sees 16 × 16 pixels of 3 channels, and this run reads"):
-        untrained(**options, **{"model.encoder.image": 32})
+        untrained(**options, **{"model.encoder.image_size": 32})
     with pytest.raises(UserError, match="which has no ViT"):
         untrained(**{**options, "encoder": str(run.folder.path)})
     facts = tmp_path / "seeing" / "data.json"
@@ -722,9 +773,9 @@ def test_an_encoder_that_sees_other_images_is_refused_in_a_sentence(photos, seei
 @pytest.mark.parametrize(
     ("encoder", "said", "words"),
     [
-        ("seeing", {"width": 32}, r"model\.encoder\.width=32 goes .* encoder='.*seeing' has 16"),
-        ("seeing", {"attention": "linear"}, "attention='linear' goes unheard, .* has 'softmax'"),
-        ("imagenet", {"attention": "linear"}, "attention='linear' goes .* is an EfficientNet"),
+        ("seeing", {"width": 32}, r"model\.encoder\.width=32 has no .* encoder='.*seeing' has 16"),
+        ("seeing", {"attention": "linear"}, "attention='linear' has no effect: .* has 'softmax'"),
+        ("imagenet", {"attention": "linear"}, "attention='linear' has no .* is an EfficientNet"),
         ("imagenet", {"mask": "axial((3, 3))"}, r"encoder\.mask='axial.* is an EfficientNet"),
     ],
     ids=str,
@@ -742,13 +793,13 @@ def test_what_is_said_of_an_encoder_from_elsewhere_does_not_go_unheard(
 
 @needs_weights
 def test_the_encoder_of_a_recipe_gives_way_to_one_from_elsewhere_and_that_is_told(tmp_path, capsys):
-    model = {"width": 16, "layers": 1, "heads": 2, "hidden": 32}
-    options = {"scenes": 8, "batch": 8, "epochs": 1, "report": False, "device": "cpu"}
+    model = {"width": 16, "layers": 1, "heads": 2, "mlp_width": 32}
+    options = {"num_scenes": 8, "batch_size": 8, "epochs": 1, "report": False, "device": "cpu"}
     options |= {"encoder": "imagenet", "out": tmp_path / "run"}
     rg.train("caption", model=model, **options)
     options["out"] = tmp_path / "other"
-    with pytest.raises(UserError, match=r"model\.context_width=5 goes unheard, .* has 320: leave"):
-        rg.train("caption", model={**model, "context_width": 5}, **options)
+    with pytest.raises(UserError, match=r"model\.encoder_width=5 has no effect: .* has 320; leave"):
+        rg.train("caption", model={**model, "encoder_width": 5}, **options)
     (told,) = (line for line in capsys.readouterr().out.splitlines() if "decides" in line)
     assert told.startswith("encoder='imagenet' decides model.encoder.") and "scenes" in told
 
@@ -864,7 +915,7 @@ def test_a_decoder_is_trained_on_kept_features_alone(photos, tmp_path, monkeypat
     options = {"data": photos, "quiet": True, "device": "cpu", "out": tmp_path / "run"}
     run = rg.train("caption", epochs=1, encoder="imagenet", **options, **SEEN)
     assert sorted(seen) == [3, 12, 12]  # of training also mirrored; validation once for all uses
-    assert run.model.encoder is None and run.config.model.context_width == 320
+    assert run.model.encoder is None and run.config.model.encoder_width == 320
     assert not [name for name in run.model.state_dict() if name.startswith("encoder")]
     judged = run.evaluate("test")
     files = run.predict(*(photos / f"{number}.png" for number in (12, 13, 14)))
@@ -880,7 +931,7 @@ def test_a_decoder_is_trained_on_kept_features_alone(photos, tmp_path, monkeypat
 @needs_weights
 def test_frozen_stages_keep_their_bits_and_later_ones_learn(photos, tmp_path):
     options = {"data": photos, "quiet": True, "device": "cpu", "out": tmp_path / "run"}
-    changes = {**SEEN, "batch": 4, "encoder": "imagenet", "frozen": 7, "augment.flip": False}
+    changes = {**SEEN, "batch_size": 4, "encoder": "imagenet", "freeze": 7, "augment.hflip": False}
     run = rg.train("caption", epochs=1, report=False, **options, **changes)
     before, after = load_pretrained().state_dict(), run.model.encoder.state_dict()
     moved = {name for name, weight in before.items() if not torch.equal(weight, after[name])}

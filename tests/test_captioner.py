@@ -18,12 +18,12 @@ from test_torch_oracles import DTYPES, Twins, assert_same, leaf, scrambled
 
 B, N, M, W = 3, 7, 5, 11  # images, words of a text, places of an image, vocabulary
 EXACT = {"rtol": 0.0, "atol": 1e-10}
-EYES = ViTConfig(width=8, layers=1, heads=2, image=8, patch=4, channels=1, pool="mean")
+EYES = ViTConfig(width=8, layers=1, heads=2, image_size=8, patch_size=4, channels=1, pool="mean")
 
 
 def made(**fields) -> Captioner:
     """A small model over features, with every number drawn anew."""
-    fields = {"width": 12, "layers": 2, "heads": 2, "words": W, "context_width": 6} | fields
+    fields = {"width": 12, "layers": 2, "heads": 2, "vocab_size": W, "encoder_width": 6} | fields
     return scrambled(Captioner(CaptionerConfig(**fields)), torch.float64)
 
 
@@ -35,13 +35,24 @@ def texts(rows: int = B, n: int = N) -> Tensor:
     return torch.randint(W, (rows, n))
 
 
-LLAMA = {"place": "rotary", "tied": False, "norm": "rms", "feed_forward": "swiglu", "bias": False}
+LLAMA = {
+    "pos_embed": "rope",
+    "tie_embeddings": False,
+    "norm": "rmsnorm",
+    "activation": "swiglu",
+    "bias": False,
+}
 KINDS = [
     {},
-    {"order": "post", "init": "2017", "place": "sinusoidal", "scaled": True},
+    {
+        "norm_first": False,
+        "init": "xavier_uniform",
+        "pos_embed": "sinusoidal",
+        "scale_embeddings": True,
+    },
     LLAMA,
-    {"place": "none", "groups": 1},
-    {"mask": "causal & window(3)", "place": "rotary"},
+    {"pos_embed": "none", "kv_heads": 1},
+    {"mask": "causal & window(3)", "pos_embed": "rope"},
 ]
 IDS = ["gpt", "2017", "llama", "grouped", "window"]
 
@@ -52,10 +63,10 @@ IDS = ["gpt", "2017", "llama", "grouped", "window"]
 def test_any_chunking_through_the_caches_equals_the_one_shot_pass(fields, data):
     model, context, words = made(**fields), features(), texts()
     once = model(context, words)
-    caches = model.caches()
+    caches = model.new_caches()
     for chunk in data.draw(chunkings(N)):
         said = data.draw(st.booleans())
-        out = model.decode(
+        out = model.next_token_logits(
             words[:, chunk],
             context,
             positions=torch.tensor(chunk) if said else chunk,
@@ -69,11 +80,11 @@ def test_the_pass_is_that_of_the_plain_blocks(fields):
     model, context, words = made(**fields), features(), texts()
     plain = Captioner(model.config, attention=attend).double().eval()
     plain.load_state_dict(model.state_dict())
-    x = plain.place.embed(plain.embed(words), range(N))
-    for block in plain.decoder:
+    x = plain.pos_embed.embed(plain.token_embedding(words), range(N))
+    for block in plain.blocks:
         x = block(x, context, positions=range(N))
     x = plain.norm(x)
-    table = plain.embed.table.weight if plain.to_words is None else plain.to_words.weight
+    table = plain.token_embedding.weight if plain.lm_head is None else plain.lm_head.weight
     torch.testing.assert_close(model(context, words), x @ table.T, **EXACT)
 
 
@@ -101,7 +112,7 @@ def test_padded_places_of_an_image_are_not_read():
 
 @pytest.mark.parametrize("padded", [False, True], ids="padded={}".format)
 def test_several_texts_about_one_image_read_it_as_each_would_alone(padded):
-    model, context, words = made(place="rotary"), features(), texts(2 * B)
+    model, context, words = made(pos_embed="rope"), features(), texts(2 * B)
     positions = None
     if padded:
         positions = torch.arange(N).expand(2 * B, -1).clone()
@@ -118,9 +129,9 @@ def test_a_word_that_is_nowhere_looks_nowhere_also_beside_other_texts():
     model, context, words = made(), features(), texts(2 * B)
     positions = torch.arange(N).expand(2 * B, -1).clone()
     positions[1, 3:] = -1
-    with watch(model, "decoder.0.cross") as seen:
+    with watch(model, "blocks.0.cross") as seen:
         model(context, words, positions=positions)
-    weights = seen["decoder.0.cross"].weights().unflatten(-2, (2, N))  # b h k n m
+    weights = seen["blocks.0.cross"].weights().unflatten(-2, (2, N))  # b h k n m
     assert not weights[0, :, 1, 3:].any()
     assert (weights.sum(-1) > 0).sum() == (positions >= 0).sum() * 2
 
@@ -140,15 +151,15 @@ def test_gradients_through_shared_images_are_those_of_repeated_ones():
 @pytest.mark.parametrize("fields", KINDS, ids=IDS)
 def test_steps_follow_a_reordering_and_the_loss_of_an_image(fields):
     model, context = made(**fields), features()
-    state = model.start(context)
+    state = model.new_state(context)
     first = texts(n=3)
-    model.step(first, state)
+    model.decode(first, state)
     rows = torch.tensor([[0, 0], [1, 1], [2, 2]])
     state.reorder(rows)
     assert len(state) == 6
     second = texts(6, 1)
     written = torch.cat([first[rows.flatten()], second], 1)
-    out = model.step(second, state)
+    out = model.decode(second, state)
     right = model(context.repeat_interleave(2, 0), written)[:, -1]
     torch.testing.assert_close(out, right, **EXACT)
 
@@ -156,7 +167,7 @@ def test_steps_follow_a_reordering_and_the_loss_of_an_image(fields):
     state.reorder(rows)
     third = texts(4, 1)
     written = torch.cat([written[rows.flatten()], third], 1)
-    out = model.step(third, state)
+    out = model.decode(third, state)
     right = model(context[[0, 0, 2, 2]], written)[:, -1]
     torch.testing.assert_close(out, right, **EXACT)
 
@@ -166,12 +177,12 @@ def test_padded_places_leave_with_their_image():
     where = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, 3, -1], [0, -1, -1, -1, -1]])
     words = texts(n=2)
     for first in (0, 2):  # words written before the image in the middle leaves
-        state = model.start(context, where)
+        state = model.new_state(context, where)
         if first:
-            model.step(words, state)
+            model.decode(words, state)
         state.reorder(torch.tensor([[0], [2]]))
         more = texts(2, 1)
-        out = model.step(more, state)
+        out = model.decode(more, state)
         written = torch.cat([words[[0, 2], :first], more], 1)
         right = model(context[[0, 2]], written, context_positions=where[[0, 2]])[:, -1]
         torch.testing.assert_close(out, right, **EXACT)
@@ -179,11 +190,11 @@ def test_padded_places_leave_with_their_image():
 
 def test_the_keys_of_an_image_are_computed_once_and_not_copied():
     model, context = made(), features()
-    state = model.start(context)
-    model.step(texts(n=1), state)
+    state = model.new_state(context)
+    model.decode(texts(n=1), state)
     kept = state.caches[0].cross.kept.k
     state.reorder(torch.arange(B)[:, None].expand(-1, 4))
-    model.step(texts(4 * B, 1), state)
+    model.decode(texts(4 * B, 1), state)
     assert state.caches[0].cross.kept.k is kept and len(kept) == B
     assert len(state.caches[0].attention.kept.k) == 4 * B
 
@@ -195,9 +206,11 @@ def test_watching_names_the_layers_and_changes_nothing(cached):
     def run() -> Tensor:
         if not cached:
             return model(context, words)
-        caches = model.caches()
+        caches = model.new_caches()
         parts = [
-            model.decode(words[:, at : at + 1], context, positions=range(at, at + 1), caches=caches)
+            model.next_token_logits(
+                words[:, at : at + 1], context, positions=range(at, at + 1), caches=caches
+            )
             for at in range(N)
         ]
         return torch.cat(parts, 1)
@@ -205,19 +218,19 @@ def test_watching_names_the_layers_and_changes_nothing(cached):
     plain = run()
     with watch(model) as seen:
         assert torch.equal(run(), plain)
-    names = [f"decoder.{i}.{part}" for i in range(2) for part in ("attention", "cross")]
+    names = [f"blocks.{i}.{part}" for i in range(2) for part in ("attention", "cross")]
     assert sorted(seen) == names
     for name in names:
         for call in seen.calls(name):
             assert call.error() < 1e-12
-    weights = torch.cat([call.weights() for call in seen.calls("decoder.1.cross")], -2)
+    weights = torch.cat([call.weights() for call in seen.calls("blocks.1.cross")], -2)
     assert weights.shape == (B, 2, N, M)
 
 
 def test_an_encoder_is_a_value_and_keeps_its_weights():
     eyes = ViT(EYES)
     before = {name: w.clone() for name, w in eyes.state_dict().items()}
-    config = CaptionerConfig(width=12, layers=1, heads=2, words=W, context_width=8)
+    config = CaptionerConfig(width=12, layers=1, heads=2, vocab_size=W, encoder_width=8)
     images, words = torch.randn(2, 1, 8, 8), texts(2)
     model = Captioner(config, encoder=eyes).eval()
     assert all(torch.equal(w, before[name]) for name, w in eyes.state_dict().items())
@@ -228,13 +241,13 @@ def test_an_encoder_is_a_value_and_keeps_its_weights():
     plain = Captioner(config, encoder=nn.Sequential(nn.Unflatten(1, (1, 1)), nn.Flatten(1, 3)))
     assert plain.encode(images).shape == (2, 8, 8)
 
-    own = Captioner(CaptionerConfig(width=12, layers=1, heads=2, words=W, encoder=EYES))
+    own = Captioner(CaptionerConfig(width=12, layers=1, heads=2, vocab_size=W, encoder=EYES))
     assert own.encode(images).shape == (2, 4, 8)
     assert not any("head" in name.split(".") for name, _ in own.named_parameters())
 
 
 def test_wrong_inputs_are_refused_in_a_sentence():
-    config = CaptionerConfig(width=12, layers=1, heads=2, words=W)
+    config = CaptionerConfig(width=12, layers=1, heads=2, vocab_size=W)
     with expect_error(ValueError):
         Captioner(config, encoder=ViT(EYES))
     model = made()
@@ -243,7 +256,7 @@ def test_wrong_inputs_are_refused_in_a_sentence():
     with expect_error(ValueError):
         model.encode(torch.randn(2, 5, 7))
     with expect_error(ValueError):
-        model.decode(texts(), features(), caches=model.caches())
+        model.next_token_logits(texts(), features(), caches=model.new_caches())
     with expect_error(ValueError):
         made(mask="window(3)")
 
@@ -251,11 +264,11 @@ def test_wrong_inputs_are_refused_in_a_sentence():
 @pytest.mark.parametrize(
     ("fields", "name"),
     [
-        ({"words": 1}, "words"),
-        ({"length": 0}, "length"),
-        ({"place": "rotary", "width": 9, "heads": 3}, "place"),
-        ({"place": "sinusoidal", "width": 9, "heads": 3}, "place"),
-        ({"context_width": 0}, "context_width"),
+        ({"vocab_size": 1}, "vocab_size"),
+        ({"context_length": 0}, "context_length"),
+        ({"pos_embed": "rope", "width": 9, "heads": 3}, "pos_embed"),
+        ({"pos_embed": "sinusoidal", "width": 9, "heads": 3}, "pos_embed"),
+        ({"encoder_width": 0}, "encoder_width"),
     ],
     ids=str,
 )
@@ -264,7 +277,7 @@ def test_contradicting_fields_are_named_together(fields, name):
         CaptionerConfig(**fields)
 
 
-@pytest.mark.parametrize("fields", [{}, {"context_width": 9}, {"encoder": EYES}], ids=str)
+@pytest.mark.parametrize("fields", [{}, {"encoder_width": 9}, {"encoder": EYES}], ids=str)
 def test_a_configuration_survives_being_written_down(fields):
     config = CaptionerConfig(width=16, heads=2, **fields)
     assert build(CaptionerConfig, to_values(config)) == config
@@ -272,7 +285,7 @@ def test_a_configuration_survives_being_written_down(fields):
 
 
 def test_the_table_builds_one_that_learns_in_all_its_parts():
-    model = MODELS["captioner"].build(width=16, layers=2, heads=2, words=W)
+    model = MODELS["captioner"].build(width=16, layers=2, heads=2, vocab_size=W)
     images = torch.randn(2, 3, 32, 32)
     model(images, texts(4)).logsumexp(-1).sum().backward()
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
@@ -286,15 +299,15 @@ def gpt2(
 ) -> tuple[Captioner, nn.Module, Twins]:
     """Theirs, drawn at random, and ours with its weights; features are as wide as the model."""
     transformers = pytest.importorskip("transformers")
-    options = {"layers": 2, "heads": 2, "hidden": 20, "length": 32} | more
+    options = {"layers": 2, "heads": 2, "mlp_width": 20, "context_length": 32} | more
     theirs = transformers.GPT2LMHeadModel(
         transformers.GPT2Config(
             vocab_size=words,
-            n_positions=options["length"],
+            n_positions=options["context_length"],
             n_embd=width,
             n_layer=options["layers"],
             n_head=options["heads"],
-            n_inner=options["hidden"],
+            n_inner=options["mlp_width"],
             activation_function="gelu_new",
             resid_pdrop=0.0,
             embd_pdrop=0.0,
@@ -309,7 +322,7 @@ def gpt2(
         theirs = scrambled(theirs, dtype)
     theirs = theirs.to(dtype).eval()
     config = CaptionerConfig(
-        width=width, words=words, feed_forward="gelu_tanh", context_width=width, **options
+        width=width, vocab_size=words, activation="gelu_tanh", encoder_width=width, **options
     )
     ours, twins = Captioner(config).to(dtype).eval(), Twins()
 
@@ -319,9 +332,9 @@ def gpt2(
         twins.tie(mine.bias, their.bias, part)
 
     body = theirs.transformer
-    twins.tie(ours.embed.table.weight, body.wte.weight)
-    twins.tie(ours.place.table, body.wpe.weight)
-    for mine, their in zip(ours.decoder, body.h, strict=True):
+    twins.tie(ours.token_embedding.weight, body.wte.weight)
+    twins.tie(ours.pos_embed.table, body.wpe.weight)
+    for mine, their in zip(ours.blocks, body.h, strict=True):
         for i, layer in enumerate((mine.attention.to_q, mine.attention.to_k, mine.attention.to_v)):
             conv(layer, their.attn.c_attn, lambda w, i=i: w.chunk(3)[i])
         conv(mine.attention.to_out, their.attn.c_proj)
@@ -331,9 +344,9 @@ def gpt2(
             conv(layer, their.crossattention.c_attn, lambda w, i=i: w.chunk(2)[i])
         conv(mine.cross.to_out, their.crossattention.c_proj)
         twins.layer(mine.cross_norm, their.ln_cross_attn)
-        conv(mine.feed_forward.to_hidden, their.mlp.c_fc)
-        conv(mine.feed_forward.to_out, their.mlp.c_proj)
-        twins.layer(mine.feed_forward_norm, their.ln_2)
+        conv(mine.mlp.fc1, their.mlp.c_fc)
+        conv(mine.mlp.fc2, their.mlp.c_proj)
+        twins.layer(mine.mlp_norm, their.ln_2)
     twins.layer(ours.norm, body.ln_f)
     return ours, theirs, twins
 

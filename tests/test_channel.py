@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.autograd import grad
 
 from golden import expect_error
-from regard.attention import Call, MultiHead, attend, causal, window
+from regard.attention import Call, MultiHeadAttention, attend, causal, window
 from regard.attention.channel import attend_channels
 
 
@@ -30,10 +30,10 @@ def test_reading_agrees_with_the_dense_reference_and_with_sums_by_hand(n, d, bet
     qkv = tensors(2, 3, n, d)
     ours = attend_channels(*qkv, beta=beta)
     said = n**-0.5 if beta is None else beta
-    dense = attend(*(x.mT for x in qkv), beta=said).read.mT
+    dense = attend(*(x.mT for x in qkv), beta=said).output.mT
     by_sums = by_hand(*qkv, said)
     twin = attend_channels.plain(attend_channels.check(*qkv, beta=beta))
-    for other in (dense, by_sums, twin.read):
+    for other in (dense, by_sums, twin.output):
         torch.testing.assert_close(ours, other)
         torch.testing.assert_close(grad_of(ours, qkv), grad_of(other, qkv))
 
@@ -84,7 +84,7 @@ def test_half_precision_does_not_overflow_where_tokens_are_many_and_alike():
 @pytest.mark.parametrize("beta", [0, math.inf])
 def test_the_limits_of_beta_are_those_of_attend(beta):
     qkv = tensors(2, 2, 5, 3)
-    expected = attend(*(x.mT for x in qkv), beta=beta).read.mT
+    expected = attend(*(x.mT for x in qkv), beta=beta).output.mT
     torch.testing.assert_close(attend_channels(*qkv, beta=beta), expected)
 
 
@@ -107,7 +107,7 @@ def test_padding_changes_nothing_reads_zeros_and_may_hold_nan(beta):
     for row, where in enumerate(positions):
         torch.testing.assert_close(read[row][:, where >= 0], expected[row])
         assert not read[row][:, where < 0].any()
-    torch.testing.assert_close(read, twin.read)
+    torch.testing.assert_close(read, twin.output)
     for gradient in grad(read.sum(), padded):
         assert torch.isfinite(gradient).all()
 
@@ -125,7 +125,7 @@ def test_a_query_that_is_nowhere_reads_zeros_though_its_value_is_there():
     read = attend_channels(*qkv, q_pos=q_pos)
     twin = attend_channels.plain(attend_channels.check(*qkv, q_pos=q_pos))
     assert not read[..., 1, :].any() and read[..., [0, 2], :].all()
-    torch.testing.assert_close(read, twin.read)
+    torch.testing.assert_close(read, twin.output)
     others = attend_channels(*(x[..., [0, 2], :] for x in qkv))
     torch.testing.assert_close(read[..., [0, 2], :], others)
 
@@ -151,7 +151,7 @@ def test_a_call_with_the_beta_between_tokens_is_refused_rather_than_shown_wrongl
 
 def test_it_serves_as_the_attention_of_heads():
     torch.manual_seed(0)
-    layer = MultiHead(12, 3, attention=attend_channels)
+    layer = MultiHeadAttention(12, 3, attention=attend_channels)
     x = torch.randn(2, 5, 12)
     q, k, v = (layer.split(to(x), 3) for to in (layer.to_q, layer.to_k, layer.to_v))
     read = by_hand(q, k, v, 5**-0.5)

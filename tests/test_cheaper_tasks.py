@@ -34,13 +34,13 @@ def test_sparse_choices_read_about_as_many_patches_each() -> None:
 
 def test_without_a_class_token_the_first_patch_is_where_tokens_meet(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
-    own.write_text('data = "digits"\n[model]\nimage = 8\npatch = 2\npool = "mean"\n')
+    own.write_text('data = "digits"\n[model]\nimage_size = 8\npatch_size = 2\npool = "mean"\n')
     chosen = images.choices(images.Cheaper(recipe=str(own)))
-    assert chosen["dilated"].words == "dilated(4, 3) | everywhere(1)"
+    assert chosen["dilated"].words == "dilated(4, 3) | global_tokens(1)"
 
 
 def test_masks_follow_the_patch_that_is_asked_for() -> None:
-    chosen = images.choices(images.Cheaper(patch=2, epochs=7))
+    chosen = images.choices(images.Cheaper(patch_size=2, epochs=7))
     assert chosen["axial"].changes["model.mask"] == "axial((16, 16))"
     for name, choice in chosen.items():
         _, config = configured("classify", choice.recipe, choice.changes)
@@ -48,13 +48,17 @@ def test_masks_follow_the_patch_that_is_asked_for() -> None:
         if name == "davit":
             assert config.kind == "davit"
         else:
-            assert config.model.patch == 2
+            assert config.model.patch_size == 2
 
 
 def test_davit_has_about_as_many_parameters_and_is_trained_alike() -> None:
     chosen = images.choices(images.Cheaper())
     full, davit = (configured("classify", chosen[name].recipe, {})[1] for name in ("full", "davit"))
-    assert (full.train, full.augment, full.batch) == (davit.train, davit.augment, davit.batch)
+    assert (full.train, full.augment, full.batch_size) == (
+        davit.train,
+        davit.augment,
+        davit.batch_size,
+    )
 
 
 def test_a_recipe_for_another_model_is_refused() -> None:
@@ -64,7 +68,7 @@ def test_a_recipe_for_another_model_is_refused() -> None:
 
 def test_a_choice_that_there_is_not_is_refused() -> None:
     with expect_error(SystemExit):
-        images.main(images.Cheaper(recipe="digits", choices=("window",)))
+        images.main(images.Cheaper(recipe="digits", variants=("window",)))
 
 
 def test_a_record_that_cannot_be_written_is_refused_before_anything_is_trained() -> None:
@@ -87,7 +91,7 @@ def test_what_fails_is_said_and_what_does_not_is_kept(
     with pytest.raises(RuntimeError, match="axial, seed 0: no"):
         images.main(
             images.Cheaper(
-                recipe="digits", seeds=1, device="cpu", choices=("full", "axial"), record=record
+                recipe="digits", seeds=1, device="cpu", variants=("full", "axial"), record=record
             )
         )
     assert [line["choice"] for line in json.loads(record.read_text())["summary"]] == ["full"]
@@ -98,7 +102,7 @@ def test_longer_windows_leave_as_many_tokens_in_a_batch() -> None:
     chosen = texts.choices(texts.Cheaper())
     for name, choice in chosen.items():
         _, config = configured("language", choice.recipe, choice.changes)
-        assert config.model.length == 1024 and config.batch * 1024 == 32 * 128, name
+        assert config.model.context_length == 1024 and config.batch_size * 1024 == 32 * 128, name
     assert chosen["strided"].words == "causal & (window(64) | strided(64))"
     assert chosen["sinks"].words == "causal & (window(32) | sinks(4))"
 
@@ -113,7 +117,7 @@ def test_longer_windows_leave_as_many_tokens_in_a_batch() -> None:
     ],
 )
 def test_what_is_kept_is_counted_as_by_hand(changes: dict[str, str], numbers: int) -> None:
-    config = GPTConfig(words=7, length=20, width=16, layers=3, heads=2, **changes)
+    config = GPTConfig(vocab_size=7, context_length=20, width=16, layers=3, heads=2, **changes)
     assert texts.kept_bytes(GPT(config), 20) == 3 * 4 * numbers
 
 
@@ -122,13 +126,13 @@ def test_a_small_comparison_of_images(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     record = tmp_path / "cheaper.json"
     how = images.Cheaper(
-        recipe="digits", seeds=1, epochs=1, device="cpu", choices=("axial",), record=record
+        recipe="digits", seeds=1, epochs=1, device="cpu", variants=("axial",), record=record
     )
     images.main(how)
     facts = json.loads(record.read_text())
     assert facts["command"] == (
         "python -m benchmarks.experiments.cheaper_vit --recipe digits --device cpu --epochs 1 "
-        "--seeds 1 --choices axial"
+        "--seeds 1 --variants axial"
     )
     (found,) = facts["rows"]
     assert (found["choice"], found["seed"], found["split"]) == ("axial", 0, "test")
@@ -142,7 +146,12 @@ def test_a_small_language_model(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be, that is the question. " * 150)
     how = texts.Cheaper(
-        recipe="docstrings", length=32, epochs=1, device="cpu", data=str(text), runs=tmp_path
+        recipe="docstrings",
+        context_length=32,
+        epochs=1,
+        device="cpu",
+        data=str(text),
+        runs=tmp_path,
     )
     found = worked(how, texts.COMPARED, "sinks", texts.choices(how)["sinks"], 0)
     assert found["words"] == "causal & (window(2) | sinks(4))" and found["split"] in (

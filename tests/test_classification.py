@@ -16,9 +16,9 @@ from regard.evaluation.bootstrap import Interval, bootstrap, bootstrap_of, unsee
 from regard.evaluation.classification import (
     BINS,
     Answers,
-    Assessment,
     Calibration,
     ClassFigures,
+    ClassificationMetrics,
     among_best,
     assess,
     calibrate,
@@ -281,7 +281,7 @@ def test_values_survive_json(parts):
     answers = answers_of(*parts)
     assessment = assess(answers, rounds=ROUNDS)
     values = assessment.to_values()
-    again = Assessment.from_values(json.loads(json.dumps(values, allow_nan=False)))
+    again = ClassificationMetrics.from_values(json.loads(json.dumps(values, allow_nan=False)))
     assert again.to_values() == values
     assert again.confusion.dtype == np.int64
     for name in ("accuracy", "top5", "loss", "brier", "calibration", "per_class"):
@@ -293,11 +293,11 @@ def test_values_of_something_else_are_refused(digits):
     values = assess(digits, rounds=ROUNDS).to_values()
     for broken in ({}, {**values, "loss": 3.0}, {**values, "confusion": [[1, 2]]}):
         with expect_error(ValueError):
-            Assessment.from_values(broken)
+            ClassificationMetrics.from_values(broken)
 
 
 def test_the_summary_in_full():
-    assessment = Assessment(
+    assessment = ClassificationMetrics(
         accuracy=Interval(0.975, 0.955, 0.989),
         top5=Interval(1.0, 0.98976, 1.0),
         balanced_accuracy=0.9746,
@@ -319,8 +319,8 @@ def test_the_summary_in_full():
             "loss                0.082  (0.055 to 0.113)",
             "Brier score         0.040  (0.025 to 0.057)",
             "calibration error    1.2%  (0.0 to 2.6, 0.9 by chance alone)",
-            "weakest class       77.8%  (44.4 to 100.0, 9 images of ox)",
-            "mistakes                3  (2 of them ox taken for cat)",
+            "weakest class       77.8%  (44.4 to 100.0, class ox, 9 images)",
+            "mistakes                3  (2 of them: class ox predicted as cat)",
             "Ranges are 95% intervals over the choice of images.",
         )
     )

@@ -18,7 +18,7 @@ from regard.data.config import AugmentConfig
 from regard.data.images import ArrayImages, FileImages, Split
 from regard.errors import UserError
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.classify.data import Facts, ImageBatches, read
+from regard.tasks.classify.data import ImageBatches, Metadata, read
 from regard.tasks.classify.loss import (
     loss_of,
     measure,
@@ -33,12 +33,12 @@ from regard.training.config import TrainConfig
 
 CPU = torch.device("cpu")
 TINY = {
-    "model": {"width": 16, "layers": 2, "heads": 2, "hidden": 32},
-    "batch": 32,
+    "model": {"width": 16, "layers": 2, "heads": 2, "mlp_width": 32},
+    "batch_size": 32,
 }
 FLAGS = [
     *("--model.width", "16", "--model.layers", "2", "--model.heads", "2"),
-    *("--model.hidden", "32", "--batch", "32"),
+    *("--model.mlp-width", "32", "--batch-size", "32"),
 ]
 
 
@@ -68,7 +68,7 @@ def photo_run(photos, tmp_path_factory):
     """One that has learnt them, where they were called by their name in the current folder."""
     out = tmp_path_factory.mktemp("runs") / "run"
     command = ["train", "classify", "--data", photos.name, "--epochs", "4", "--out", str(out)]
-    how = ["--batch", "16", "--no-report", "--quiet", "--device", "cpu"]
+    how = ["--batch-size", "16", "--no-report", "--quiet", "--device", "cpu"]
     with contextlib.chdir(photos.parent):
         assert main([*command, *FLAGS, *how]) == 0
     return rg.load(out, device="cpu")
@@ -82,7 +82,7 @@ def test_the_attention_can_be_the_users_own(run):
 
     def mine(*args, **options):
         calls.append(1)
-        return rg.attend(*args, **options).read
+        return rg.attend(*args, **options).output
 
     other = rg.load(run.folder.path, device="cpu", attention=mine)
     ours, theirs = (
@@ -90,18 +90,20 @@ def test_the_attention_can_be_the_users_own(run):
         other.predict(split="test", indices=0)[0],
     )
     assert calls and ours.classes == theirs.classes
-    assert ours.shares == pytest.approx(theirs.shares, abs=1e-5)
+    assert ours.probabilities == pytest.approx(theirs.probabilities, abs=1e-5)
 
 
 def test_a_run_can_be_trained_with_an_attention_of_ones_own(tmp_path):
-    sharper = rg.Linear(rg.attention.Learned(8))  # with weights, so that every layer has its own
+    sharper = rg.LinearAttention(
+        rg.attention.LearnedFeatures(8)
+    )  # with weights, so that every layer has its own
     options = {"data": "digits", "quiet": True, "device": "cpu", "report": False, **TINY}
     run = rg.train("classify", epochs=1, out=tmp_path / "own", attention=sharper, **options)
     path = run.folder.path
     names = [name for name in run.model.state_dict() if name.endswith("feature.weight")]
     assert len(names) == run.config.model.layers
     again = rg.load(path, device="cpu", attention=sharper).predict(split="test", indices=0)[0]
-    assert again.shares == run.predict(split="test", indices=0)[0].shares
+    assert again.probabilities == run.predict(split="test", indices=0)[0].probabilities
     with pytest.raises(UserError, match=r"trained with code of your own.*attention=…\)"):
         rg.load(path, device="cpu").predict(split="test", indices=0)
     with pytest.raises(UserError, match=r"begun with code of your own.*attention=…\)"):
@@ -122,10 +124,10 @@ def test_several_processes_are_not_one_run(tmp_path, monkeypatch):
 
 def test_classes_come_by_their_shares_and_a_row_has_its_truth(run):
     own, given = run.predict(Rows("test", (5,)), run.data.images.test.images[5])
-    assert own.shares == given.shares and given.truth is None
-    assert own.truth == run.facts.classes[run.data.images.test.labels[5]]
-    assert sum(own.shares) == pytest.approx(1, abs=1e-5)
-    assert list(own.shares) == sorted(own.shares, reverse=True)
+    assert own.probabilities == given.probabilities and given.truth is None
+    assert own.truth == run.metadata.classes[run.data.images.test.labels[5]]
+    assert sum(own.probabilities) == pytest.approx(1, abs=1e-5)
+    assert list(own.probabilities) == sorted(own.probabilities, reverse=True)
     values = own.to_values()
     assert values["input"] == "digits test:5" and values["truth"] == own.truth
     assert values["answer"] == max(values["probabilities"], key=values["probabilities"].get)
@@ -149,12 +151,12 @@ def test_evaluate_prints_writes_and_agrees_with_counting(run, capsys, tmp_path):
 def test_measure_tells_training_images_from_others(run):
     data = run.data
     figures = measure(run.config, data, CPU)(run.model)
-    for name, split in (("train", training_sample(data)), ("validation", data.images.validation)):
-        logits = torch.from_numpy(scorer(split, run.facts, CPU)(run.model))
+    for name, split in (("train_eval", training_sample(data)), ("val", data.images.validation)):
+        logits = torch.from_numpy(scorer(split, run.metadata, CPU)(run.model))
         labels = torch.from_numpy(split.labels)
-        assert figures[f"{name}.loss"] == pytest.approx(float(F.cross_entropy(logits, labels)))
-        assert figures[f"{name}.accuracy"] == float((logits.argmax(-1) == labels).double().mean())
-    assert next(iter(figures)) == "validation.accuracy"  # the one that decides
+        assert figures[f"{name}/loss"] == pytest.approx(float(F.cross_entropy(logits, labels)))
+        assert figures[f"{name}/accuracy"] == float((logits.argmax(-1) == labels).double().mean())
+    assert next(iter(figures)) == "val/accuracy"  # the one that decides
 
 
 def test_the_sample_of_training_images_is_spread_and_as_large_as_validation(run):
@@ -240,7 +242,7 @@ def test_statistics_are_those_of_the_pixels():
 
 def test_normalised_pixels_have_mean_0_and_deviation_1(run):
     pixels = torch.from_numpy(run.data.images.train.images.pixels).float() / 255
-    normal = run.facts.normalised(pixels)
+    normal = run.metadata.normalised(pixels)
     assert float(normal.mean()) == pytest.approx(0, abs=1e-4)
     assert float(normal.std()) == pytest.approx(1, abs=1e-4)
 
@@ -250,17 +252,17 @@ def test_normalised_pixels_have_mean_0_and_deviation_1(run):
 
 def facts_for(classes=4):
     names = tuple(map(str, range(classes)))
-    return Facts(
+    return Metadata(
         *(),
         **{"data": "toy", "digest": "", "classes": names, "size": 8, "channels": 1},
         **{"mean": (0.5,), "deviation": (0.25,), "images": (1, 1, 1)},
     )
 
 
-@pytest.mark.parametrize("mixing", [{}, {"mixup": 0.4}, {"cutmix": 1.0}], ids=str)
+@pytest.mark.parametrize("mixing", [{}, {"mixup_alpha": 0.4}, {"cutmix_alpha": 1.0}], ids=str)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_the_cross_entropy_with_the_distribution_shown(mixing, smoothing):
-    config = ClassifyConfig(smoothing=smoothing, augment=AugmentConfig(**mixing))
+    config = ClassifyConfig(label_smoothing=smoothing, augment=AugmentConfig(**mixing))
     logits = torch.randn(9, 4, dtype=torch.float32)
     draw = torch.Generator().manual_seed(0)
     mixed = Augment(config.augment)(torch.rand(9, 1, 8, 8), torch.arange(9) % 4, draw)
@@ -270,7 +272,7 @@ def test_the_loss_is_the_cross_entropy_with_the_distribution_shown(mixing, smoot
 
 
 def test_the_objective_is_the_same_for_the_same_batch_and_varies_with_its_seed():
-    config = ClassifyConfig(augment=AugmentConfig(crop=2, flip=True))
+    config = ClassifyConfig(augment=AugmentConfig(crop_padding=2, hflip=True))
     pixels = np.random.default_rng(1).integers(0, 256, (40, 1, 8, 8), dtype=np.uint8)
     batches = ImageBatches(Split(ArrayImages(pixels), np.arange(40) % 4), 8, 0, CPU)
     first, second = list(batches.epoch(0, 0))[:2]
@@ -283,17 +285,19 @@ def test_the_objective_is_the_same_for_the_same_batch_and_varies_with_its_seed()
 
 
 def test_the_model_follows_the_data_and_a_contradiction_is_named(run):
-    config = CLASSIFY.config(data="digits", model=rg.ViTConfig(image=8, patch=2))
+    config = CLASSIFY.config(data="digits", model=rg.ViTConfig(image_size=8, patch_size=2))
     assert settle(config, run.data).model.channels == 1
-    wrong = CLASSIFY.config(data="digits", model=rg.ViTConfig(image=8, patch=2, classes=7))
-    with pytest.raises(UserError, match=r"model\.classes is 7, and digits has 10"):
+    wrong = CLASSIFY.config(
+        data="digits", model=rg.ViTConfig(image_size=8, patch_size=2, num_classes=7)
+    )
+    with pytest.raises(UserError, match=r"model\.num_classes is 7, and digits has 10"):
         settle(wrong, run.data)
 
 
 def test_a_folder_of_ones_own_is_learned_and_its_names_survive(photo_run, photos):
     """Also where the current folder is another than at its training."""
     assert "2 classes, 64 × 64 pixels" in (photo_run.folder.path / "log.txt").read_text("utf-8")
-    assert photo_run.facts.classes == ("blue ä", "red") and photo_run.facts.channels == 3
+    assert photo_run.metadata.classes == ("blue ä", "red") and photo_run.metadata.channels == 3
     assert photo_run.evaluate("test").accuracy.value == 1.0
     answer = photo_run.predict(photos / "red" / "3.png")[0]
     assert answer.classes[0] == "red" and answer.name.endswith("3.png")
@@ -311,7 +315,7 @@ def test_changed_data_are_noticed(photo_run, photos):
 
 
 def test_digits_at_another_size_work(tmp_path):
-    model = {**TINY["model"], "image": 16, "patch": 4}
+    model = {**TINY["model"], "image_size": 16, "patch_size": 4}
     run = rg.train(
         "classify",
         data="digits",
@@ -319,14 +323,14 @@ def test_digits_at_another_size_work(tmp_path):
         root=tmp_path,
         quiet=True,
         report=False,
-        batch=64,
+        batch_size=64,
         model=model,
     )
-    assert run.facts.size == 16 and run.predict(split="test", indices=0)
+    assert run.metadata.size == 16 and run.predict(split="test", indices=0)
 
 
 def test_reading_takes_the_size_of_the_model():
-    data = read(ClassifyConfig(model=rg.ViTConfig(image=12, patch=4)))
+    data = read(ClassifyConfig(model=rg.ViTConfig(image_size=12, patch_size=4)))
     assert data.images.train.images.pixels.shape[1:] == (1, 12, 12)
 
 
@@ -345,7 +349,7 @@ def test_a_run_can_be_carried_further(shared_run):
     path = shared_run("classify").folder.path
     further = rg.train("classify", out=path, resume=True, epochs=3, quiet=True, report=False)
     assert [line["epoch"] for line in further.metrics] == [1, 2, 3]
-    with pytest.raises(UserError, match=r"begun with model\.width = 16, not 32"):
+    with pytest.raises(UserError, match=r"started with model\.width = 16, not 32"):
         rg.train("classify", out=path, resume=True, model={"width": 32}, quiet=True)
 
 
@@ -353,7 +357,7 @@ def test_the_configuration_survives_the_folder(run):
     again = rg.load(run.folder.path).config
     assert again == run.config and isinstance(again.train, TrainConfig)
     assert (
-        Path(run.folder.path / "config.toml").read_text(encoding="utf-8").startswith("format = 1")
+        Path(run.folder.path / "config.toml").read_text(encoding="utf-8").startswith("format = 2")
     )
 
 
@@ -366,7 +370,7 @@ def test_other_data_are_measured_whole_and_must_speak_of_the_same_classes(
     mine = photo_run
     assert mine.evaluate(data=photos).count == 48
     assert mine.evaluate("test", data=photos).count == len(mine.data.images.test)
-    shutil.copytree(photos / (last := mine.facts.classes[-1]), tmp_path / "one" / last)
+    shutil.copytree(photos / (last := mine.metadata.classes[-1]), tmp_path / "one" / last)
     judged = mine.evaluate(data=tmp_path / "one")
     assert [each.count for each in judged.per_class] == [0, 24]
     with pytest.raises(UserError, match="classes that the run does not know: 0, 1, 2"):
@@ -382,7 +386,7 @@ def test_the_callers_random_numbers_are_left_alone(tmp_path):
 
 
 def test_a_mask_and_numbers_of_numpy_can_be_passed_as_they_are(tmp_path):
-    mask = rg.neighbourhood(1, (4, 4))
+    mask = rg.neighborhood(1, (4, 4))
     model = {**TINY["model"], "mask": mask}
     run = rg.train(
         "classify",
@@ -391,7 +395,7 @@ def test_a_mask_and_numbers_of_numpy_can_be_passed_as_they_are(tmp_path):
         root=tmp_path,
         quiet=True,
         report=False,
-        batch=np.int64(64),
+        batch_size=np.int64(64),
         model=model,
     )
     assert run.config.model.mask == str(mask) and len(run.metrics) == 1
@@ -400,7 +404,7 @@ def test_a_mask_and_numbers_of_numpy_can_be_passed_as_they_are(tmp_path):
 def test_an_array_with_alpha_is_seen_on_white_and_one_without_pixels_is_refused(run):
     clear = np.zeros((8, 8, 4), np.uint8)
     white = np.full((8, 8, 3), 255, np.uint8)
-    assert run.predict(clear)[0].shares == run.predict(white)[0].shares
+    assert run.predict(clear)[0].probabilities == run.predict(white)[0].probabilities
     with pytest.raises(UserError, match=r"shape \(0, 0\)"):
         run.predict(np.zeros((0, 0), np.uint8))
 

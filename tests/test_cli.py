@@ -99,8 +99,8 @@ def test_the_help_of_a_task_ends_with_its_own_examples_and_names_the_run(capsys)
         ("--fooo", "there is no --fooo"),
         ("--epochs two", "--epochs = 'two' is not a whole number"),
         ("--model.width 6.5", "--model.width = '6.5' is not a whole number"),
-        ("--train.clip firm", "--train.clip = 'firm' is not a number"),
-        ("--model.pool max", "--model.pool = 'max' is not one of class, mean"),
+        ("--train.grad-clip firm", "--train.grad-clip = 'firm' is not a number"),
+        ("--model.pool max", "--model.pool = 'max' is not one of cls, mean"),
         ("--model.heads 3 --model.width 16", "width=16 does not split into heads=3"),
         ("--modle.width 3", "did you mean --model.width?"),
     ],
@@ -263,7 +263,7 @@ def test_texts_are_listed_with_their_place_size_and_licence(places, capsys):
         return {line.split()[1]: line for line in out.splitlines() if "│" in line}
 
     listed = rows()
-    assert "embedded" in listed["stdlib"] and "PSF-2.0" in listed["stdlib"]
+    assert "built in" in listed["stdlib"] and "PSF-2.0" in listed["stdlib"]
     assert "not here: regard data fetch tiny_shakespeare says how" in listed["tiny_shakespeare"]
     assert main(["data", "fetch", "tiny_shakespeare"]) == 2
     golden(capsys.readouterr().err)
@@ -279,11 +279,11 @@ def test_texts_are_listed_with_their_place_size_and_licence(places, capsys):
 
 def test_clean_frees_the_numbers_of_texts_and_what_python_says(places, capsys):
     from regard.data.text import Text
-    from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
+    from regard.data.tokenizer import TokenizerConfig, fit_vocabulary
     from regard.data.tokens import tokenised, tokens_folder
 
     words = "the cat sat " * 100_000
-    tokenised(Text((words,)), fit_vocabulary([words], VocabularyConfig(kind="characters")))
+    tokenised(Text((words,)), fit_vocabulary([words], TokenizerConfig(name="char")))
     (entry,) = tokens_folder().iterdir()
     (tokens_folder() / ".draft-4711-0123abcd-left").mkdir()
     (tokens_folder() / "elsewhere").mkdir()  # this folder may be a link to one with other things

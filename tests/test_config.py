@@ -17,9 +17,9 @@ from regard.models import ViTConfig
 
 
 @dataclass(frozen=True)
-class Optimiser:
-    rate: float = 1e-3
-    kind: Literal["adamw", "muon"] = "adamw"
+class Optimizer:
+    lr: float = 1e-3
+    name: Literal["adamw", "muon"] = "adamw"
     betas: tuple[float, float] = (0.9, 0.95)
 
 
@@ -31,7 +31,7 @@ class Recipe:
     data: Path | None = None
     steps: list[int] = field(default_factory=list)
     model: ViTConfig = field(default_factory=ViTConfig)
-    optimiser: Optimiser = field(default_factory=Optimiser)
+    optimizer: Optimizer = field(default_factory=Optimizer)
 
 
 def test_what_is_written_is_read_back(tmp_path):
@@ -41,13 +41,13 @@ def test_what_is_written_is_read_back(tmp_path):
         fast=True,
         data=Path("somewhere/else"),
         steps=[1, 2],
-        model=ViTConfig(width=128, heads=8, mask="window(4) | everywhere(1)", groups=2),
-        optimiser=Optimiser(rate=3e-4, kind="muon", betas=(0.8, 1.0)),
+        model=ViTConfig(width=128, heads=8, mask="window(4) | global_tokens(1)", kv_heads=2),
+        optimizer=Optimizer(lr=3e-4, name="muon", betas=(0.8, 1.0)),
     )
     path = tmp_path / "recipe.toml"
     path.write_text(to_toml(recipe), encoding="utf-8")
     assert read_toml(Recipe, path) == recipe
-    assert "[model]" in to_toml(recipe) and "hidden" not in to_toml(recipe)  # None is left out
+    assert "[model]" in to_toml(recipe) and "mlp_width" not in to_toml(recipe)  # None is left out
 
 
 @given(
@@ -60,7 +60,7 @@ def test_what_is_written_is_read_back(tmp_path):
 def test_any_value_survives_the_file(name, epochs, rate, steps, fast):
     import tomllib
 
-    recipe = Recipe(name, epochs, fast, steps=steps, optimiser=Optimiser(rate=rate))
+    recipe = Recipe(name, epochs, fast, steps=steps, optimizer=Optimizer(lr=rate))
     assert build(Recipe, tomllib.loads(to_toml(recipe))) == recipe
 
 
@@ -72,13 +72,13 @@ def test_what_is_left_out_keeps_its_default():
 
 def test_dotted_names_change_one_field_as_a_flag_would():
     recipe = Recipe("a")
-    changed = change(recipe, {"model.width": "128", "optimiser.rate": "1e-2", "fast": "true"})
-    assert changed.model.width == 128 and changed.optimiser.rate == 0.01 and changed.fast is True
+    changed = change(recipe, {"model.width": "128", "optimizer.lr": "1e-2", "fast": "true"})
+    assert changed.model.width == 128 and changed.optimizer.lr == 0.01 and changed.fast is True
     assert changed == dataclasses.replace(
         recipe,
         fast=True,
         model=ViTConfig(width=128),
-        optimiser=Optimiser(rate=0.01),
+        optimizer=Optimizer(lr=0.01),
     )
     assert change(changed, {"model.mask": "none"}).model.mask is None
     assert recipe == Recipe("a")
@@ -98,11 +98,11 @@ def test_dotted_names_change_one_field_as_a_flag_would():
         ({"name": "a", "fast": "maybe"}, "fast"),
         ({"name": "a", "model": 3}, "model"),
         ({"name": "a", "steps": [1, "x"]}, "steps[1]"),
-        ({"name": "a", "optimiser": {"rate": "fast"}}, "optimiser.rate"),
-        ({"name": "a", "optimiser": {"kind": "adam"}}, "optimiser.kind"),
-        ({"name": "a", "optimiser": {"betas": [1.0]}}, "optimiser.betas"),
+        ({"name": "a", "optimizer": {"lr": "fast"}}, "optimizer.lr"),
+        ({"name": "a", "optimizer": {"name": "adam"}}, "optimizer.name"),
+        ({"name": "a", "optimizer": {"betas": [1.0]}}, "optimizer.betas"),
         ({"name": "a", "model": {"width": 100, "heads": 6}}, "model.width"),
-        ({"name": "a", "model": {"groups": "few"}}, "model.groups"),
+        ({"name": "a", "model": {"kv_heads": "few"}}, "model.kv_heads"),
     ],
     ids=str,
 )
@@ -112,8 +112,8 @@ def test_a_wrong_value_is_one_sentence_with_its_key_and_file(values, key):
 
 
 def test_whole_numbers_serve_as_numbers_and_the_ends_of_the_scale_are_numbers():
-    assert build(Optimiser, {"rate": 1}).rate == 1.0
-    assert math.isinf(build(Optimiser, {"rate": "inf"}).rate)
+    assert build(Optimizer, {"lr": 1}).lr == 1.0
+    assert math.isinf(build(Optimizer, {"lr": "inf"}).lr)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):

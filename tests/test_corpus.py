@@ -19,7 +19,7 @@ from regard.data.corpus import CORPORA, Corpus, find_corpus, read_corpus
 from regard.data.images import SPLITS
 from regard.data.synthetic import docstrings as python_text
 from regard.data.text import Span, Text, last_break
-from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import TokenizerConfig, fit_vocabulary
 from regard.errors import DataIssue, UserError
 
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -200,7 +200,7 @@ def test_tiny_shakespeare_is_divided_as_everybody_divides_it():
     assert (len(train), len(validation), test) == (1_003_854, 111_540, "")
     together = hashlib.sha256((train + validation).encode()).hexdigest()
     assert together == "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
-    vocabulary = fit_vocabulary(corpus.train, VocabularyConfig(kind="characters", floor=1))
+    vocabulary = fit_vocabulary(corpus.train, TokenizerConfig(name="char", min_frequency=1))
     assert len(vocabulary.characters) == 65
 
 
@@ -357,12 +357,12 @@ PARTS = (
     "é\u0301",
 )
 FITTED = [
-    fit_vocabulary(["dog's dogs\n\n    3.5 !!  \n\n\n", *PARTS], VocabularyConfig(**fields))
+    fit_vocabulary(["dog's dogs\n\n    3.5 !!  \n\n\n", *PARTS], TokenizerConfig(**fields))
     for fields in (
-        {"kind": "words", "floor": 1},
-        {"kind": "bytes", "floor": 1, "size": 290},
-        {"kind": "characters", "floor": 1},
-        {"kind": "raw"},
+        {"name": "word", "min_frequency": 1},
+        {"name": "bpe", "min_frequency": 1, "vocab_size": 290},
+        {"name": "char", "min_frequency": 1},
+        {"name": "byte"},
     )
 ]
 

@@ -27,18 +27,18 @@ from regard.count.parts import (
     BlockPart,
     DensePart,
     EmbeddingPart,
-    FeedForwardPart,
     HeadPart,
+    MLPPart,
     PatchesPart,
 )
 from regard.count.subjects import SUBJECTS, sizes_for
 from regard.models import (
     MODELS,
     BertConfig,
+    BertForPretrainingConfig,
     CaptionerConfig,
     DaViTConfig,
     GPTConfig,
-    PretrainerConfig,
     Seq2SeqConfig,
     TextClassifierConfig,
     ViTConfig,
@@ -47,70 +47,92 @@ from regard.models import (
 SMALL = {"width": 16, "layers": 2, "heads": 2}
 STACKS = [
     {},
-    {"norm": "rms"},
+    {"norm": "rmsnorm"},
     {"bias": False},
-    {"order": "pre"},
-    {"order": "post"},
-    {"feed_forward": "relu"},
-    {"feed_forward": "gelu_tanh", "hidden": 11},
-    {"feed_forward": "swiglu", "bias": False},
-    {"width": 24, "heads": 6, "groups": 2},
-    {"heads": 1, "groups": 1, "layers": 1},
+    {"norm_first": True},
+    {"norm_first": False},
+    {"activation": "relu"},
+    {"activation": "gelu_tanh", "mlp_width": 11},
+    {"activation": "swiglu", "bias": False},
+    {"width": 24, "heads": 6, "kv_heads": 2},
+    {"heads": 1, "kv_heads": 1, "layers": 1},
 ]
-TEXTS = [{"place": place} for place in ("rotary", "sinusoidal", "none")]
+TEXTS = [{"pos_embed": place} for place in ("rope", "sinusoidal", "none")]
 VISION = [
     {"pool": "mean"},
-    {"pool": "mean", "place": "none"},
-    {"place": "rotary"},
-    {"place": "sinusoidal", "order": "post"},
+    {"pool": "mean", "pos_embed": "none"},
+    {"pos_embed": "rope"},
+    {"pos_embed": "sinusoidal", "norm_first": False},
     {"stem": "conv"},
-    {"stem": "conv", "patch": 8},
-    {"stem": "conv", "patch": 1, "image": 4},
-    {"normalise_patches": True},
-    {"head": (9, 5)},
-    {"attention": "channels"},
-    {"channels": 1, "classes": 3},
+    {"stem": "conv", "patch_size": 8},
+    {"stem": "conv", "patch_size": 1, "image_size": 4},
+    {"patch_norm": True},
+    {"head_hidden": (9, 5)},
+    {"attention": "channel"},
+    {"channels": 1, "num_classes": 3},
 ]
 CONFIGS = [
-    *(ViTConfig(**{**SMALL, "image": 16, **more}) for more in [*STACKS, *VISION]),
-    *(GPTConfig(**{**SMALL, "words": 20, "length": 12, **more}) for more in [*STACKS, *TEXTS]),
-    GPTConfig(**SMALL, words=20, length=12, tied=False, scaled=True),
-    *(BertConfig(**{**SMALL, "words": 20, "length": 12, **more}) for more in [*STACKS, *TEXTS]),
-    BertConfig(**SMALL, words=20, length=12, pooler=True, segments=3, attention="channels"),
+    *(ViTConfig(**{**SMALL, "image_size": 16, **more}) for more in [*STACKS, *VISION]),
     *(
-        TextClassifierConfig(**SMALL, words=20, length=12, **more)
-        for more in ({}, {"pool": "first", "pooler": True}, {"pool": "max", "pooler": True})
+        GPTConfig(**{**SMALL, "vocab_size": 20, "context_length": 12, **more})
+        for more in [*STACKS, *TEXTS]
     ),
-    TextClassifierConfig(**SMALL, words=20, length=12, votes=7, classes=4, order="pre"),
-    *(
-        PretrainerConfig(**SMALL, words=20, length=12, **more)
-        for more in ({}, {"asked": ("next", "other")}, {"feed_forward": "swiglu", "pooler": False})
+    GPTConfig(
+        **SMALL, vocab_size=20, context_length=12, tie_embeddings=False, scale_embeddings=True
     ),
     *(
-        Seq2SeqConfig(**{**SMALL, "words": 20, "length": 12, **more})
-        for more in [*STACKS[1:6], *TEXTS, {"reading_layers": 3, "tied": False}]
+        BertConfig(**{**SMALL, "vocab_size": 20, "context_length": 12, **more})
+        for more in [*STACKS, *TEXTS]
     ),
-    CaptionerConfig(**SMALL, words=20, length=12, context_width=9),
-    CaptionerConfig(**SMALL, words=20, length=12, encoder=ViTConfig(**{**SMALL, "width": 12})),
+    BertConfig(
+        **SMALL, vocab_size=20, context_length=12, pooler=True, token_types=3, attention="channel"
+    ),
+    *(
+        TextClassifierConfig(**SMALL, vocab_size=20, context_length=12, **more)
+        for more in ({}, {"pool": "cls", "pooler": True}, {"pool": "max", "pooler": True})
+    ),
+    TextClassifierConfig(
+        **SMALL, vocab_size=20, context_length=12, ngram_buckets=7, num_classes=4, norm_first=True
+    ),
+    *(
+        BertForPretrainingConfig(**SMALL, vocab_size=20, context_length=12, **more)
+        for more in (
+            {},
+            {"pair_tasks": ("nsp", "other")},
+            {"activation": "swiglu", "pooler": False},
+        )
+    ),
+    *(
+        Seq2SeqConfig(**{**SMALL, "vocab_size": 20, "context_length": 12, **more})
+        for more in [*STACKS[1:6], *TEXTS, {"encoder_layers": 3, "tie_embeddings": False}]
+    ),
+    CaptionerConfig(**SMALL, vocab_size=20, context_length=12, encoder_width=9),
     CaptionerConfig(
-        **SMALL, words=20, length=12, tied=False, encoder=ViTConfig(**SMALL, image=16, pool="mean")
+        **SMALL, vocab_size=20, context_length=12, encoder=ViTConfig(**{**SMALL, "width": 12})
     ),
-    DaViTConfig(widths=(8, 16), image=16, window=4),
-    DaViTConfig(widths=(8, 16), image=16, window=8, overlap=True),
-    DaViTConfig(widths=(8,), depths=(2,), heads=(1,), image=16, patch=4, window=2),
+    CaptionerConfig(
+        **SMALL,
+        vocab_size=20,
+        context_length=12,
+        tie_embeddings=False,
+        encoder=ViTConfig(**SMALL, image_size=16, pool="mean"),
+    ),
+    DaViTConfig(widths=(8, 16), image_size=16, window_size=4),
+    DaViTConfig(widths=(8, 16), image_size=16, window_size=8, overlapping_downsample=True),
+    DaViTConfig(widths=(8,), depths=(2,), heads=(1,), image_size=16, patch_size=4, window_size=2),
     AttentionPart(),
-    AttentionPart(width=12, heads=3, groups=1, head_width=12, bias=False, causal=True),
-    AttentionPart(over="channels"),
-    FeedForwardPart(),
-    FeedForwardPart(feed_forward="swiglu", width=20, bias=False),
+    AttentionPart(width=12, heads=3, kv_heads=1, head_width=12, bias=False, causal=True),
+    AttentionPart(axis="channel"),
+    MLPPart(),
+    MLPPart(activation="swiglu", width=20, bias=False),
     *(BlockPart(**{**SMALL, **more}) for more in STACKS),
-    BlockPart(**SMALL, context_width=7),
-    EmbeddingPart(place="sinusoidal"),
+    BlockPart(**SMALL, encoder_width=7),
+    EmbeddingPart(pos_embed="sinusoidal"),
     EmbeddingPart(),
     PatchesPart(),
-    PatchesPart(stem="conv", image=16),
+    PatchesPart(stem="conv", image_size=16),
     HeadPart(),
-    HeadPart(hidden=(7, 6)),
+    HeadPart(head_hidden=(7, 6)),
     DensePart(width=4),
 ]
 
@@ -123,7 +145,7 @@ def named(config) -> str:
 def sizes_of(config, *, batch=2, cached=False) -> Sizes:
     """A small batch that the configuration takes."""
     free = not isinstance(config, (ViTConfig, DaViTConfig, PatchesPart, HeadPart))
-    reads = isinstance(config, Seq2SeqConfig) or getattr(config, "context_width", None)
+    reads = isinstance(config, Seq2SeqConfig) or getattr(config, "encoder_width", None)
     return sizes_for(config, batch, 9 if free else None, 5 if reads else None, cached)
 
 
@@ -157,9 +179,9 @@ def test_layers_and_products_move_the_bytes_that_they_should(config):
     st.integers(2, 40),
     st.booleans(),
     st.booleans(),
-    st.sampled_from(["layer", "rms"]),
+    st.sampled_from(["layernorm", "rmsnorm"]),
     st.sampled_from(["gelu", "relu", "swiglu"]),
-    st.sampled_from(["learned", "sinusoidal", "rotary", "none"]),
+    st.sampled_from(["learned", "sinusoidal", "rope", "none"]),
 )
 @settings(max_examples=40, deadline=None)
 def test_parameters_of_any_decoder_are_those_of_its_formula(
@@ -169,14 +191,14 @@ def test_parameters_of_any_decoder_are_those_of_its_formula(
     config = GPTConfig(
         width=2 * each * heads,
         heads=heads,
-        groups=groups,
+        kv_heads=groups,
         layers=layers,
-        words=words,
+        vocab_size=words,
         bias=bias,
-        tied=tied,
+        tie_embeddings=tied,
         norm=norm,
-        feed_forward=feed_forward,
-        place=place,
+        activation=feed_forward,
+        pos_embed=place,
     )
     model = MODELS["gpt"].build(**vars(config))
     assert total(costs(config, Sizes()), "parameters") == sum(
@@ -185,7 +207,7 @@ def test_parameters_of_any_decoder_are_those_of_its_formula(
 
 
 def test_gpt_2_has_the_parameters_that_it_is_known_for():
-    config = GPTConfig(width=768, layers=12, heads=12, words=50257, length=1024)
+    config = GPTConfig(width=768, layers=12, heads=12, vocab_size=50257, context_length=1024)
     assert total(costs(config, Sizes(1, 1024)), "parameters") == 124_439_808
 
 
@@ -199,7 +221,7 @@ def test_davit_tiny_has_those_of_its_paper():
 )
 @pytest.mark.parametrize("kind", [GPTConfig, BertConfig])
 def test_linear_attention_computes_what_its_formula_says(kind, attention):
-    config = kind(**SMALL, words=20, length=300, attention=attention)
+    config = kind(**SMALL, vocab_size=20, context_length=300, attention=attention)
     for tokens in (9, 300):  # a chunk of the causal form, and three that fill up with zeros
         sizes = Sizes(1, tokens)
         real = measure(config, sizes)
@@ -215,17 +237,17 @@ def test_a_learned_feature_map_is_counted_among_the_weights():
 
 
 CACHED = [
-    GPTConfig(**SMALL, words=20),
-    GPTConfig(**{**SMALL, "heads": 4}, groups=2, words=20, place="rotary"),
-    GPTConfig(**SMALL, words=20, attention="linear(random(5))"),
-    Seq2SeqConfig(**SMALL, words=20),
-    Seq2SeqConfig(**SMALL, words=20, attention="linear"),
-    CaptionerConfig(**SMALL, words=20),
-    CaptionerConfig(**SMALL, words=20, context_width=9),
-    AttentionPart(heads=4, groups=2),
+    GPTConfig(**SMALL, vocab_size=20),
+    GPTConfig(**{**SMALL, "heads": 4}, kv_heads=2, vocab_size=20, pos_embed="rope"),
+    GPTConfig(**SMALL, vocab_size=20, attention="linear(random(5))"),
+    Seq2SeqConfig(**SMALL, vocab_size=20),
+    Seq2SeqConfig(**SMALL, vocab_size=20, attention="linear"),
+    CaptionerConfig(**SMALL, vocab_size=20),
+    CaptionerConfig(**SMALL, vocab_size=20, encoder_width=9),
+    AttentionPart(heads=4, kv_heads=2),
     AttentionPart(head_width=64),
     BlockPart(**SMALL),
-    BlockPart(**SMALL, context_width=7),
+    BlockPart(**SMALL, encoder_width=7),
 ]
 
 
@@ -239,7 +261,7 @@ def test_one_more_token_behind_a_cache_costs_and_keeps_what_the_formula_says(con
 
 
 def test_a_cache_is_two_numbers_for_each_key_head_layer_and_token():
-    config = GPTConfig(width=64, layers=5, heads=4, groups=2)
+    config = GPTConfig(width=64, layers=5, heads=4, kv_heads=2)
     assert cache_numbers(config, Sizes(3, 50)) == 2 * 5 * 3 * 2 * 50 * 16
 
 
@@ -252,7 +274,7 @@ def test_masks_count_the_pairs_that_they_let_read():
 
 
 def test_what_a_dense_kernel_computes_beyond_a_mask_is_what_the_mask_skips():
-    config = ViTConfig(**SMALL, mask="neighbourhood(1, (8, 8))")
+    config = ViTConfig(**SMALL, mask="neighborhood(1, (8, 8))")
     sizes = sizes_of(config)
     listed, real = costs(config, sizes), measure(config, sizes)
     skipped = total(listed, "skipped")
@@ -286,7 +308,7 @@ def test_causal_attention_on_a_cpu_is_counted_by_its_shapes_and_its_flag():
 
 
 def answered(part, **sizes) -> dict[str, int]:
-    return {each.asked: each.value for each in answers(part, sizes_for(part, **sizes))}
+    return {each.quantity: each.value for each in answers(part, sizes_for(part, **sizes))}
 
 
 @pytest.mark.parametrize(("width", "tokens", "heads"), [(512, 256, 1), (64, 65, 4), (96, 10, 8)])
@@ -309,8 +331,8 @@ def test_patches_of_length_512_read_patches_or_channels():
     assert said["multiply-adds of both products, over tokens"] == 67_108_864
     assert said["multiply-adds of both products, over channels"] == 134_217_728
     assert said["multiply-adds of the projections"] == 268_435_456
-    for over, products in (("tokens", 67_108_864), ("channels", 134_217_728)):
-        part = AttentionPart(width=512, heads=1, over=over)
+    for over, products in (("token", 67_108_864), ("channel", 134_217_728)):
+        part = AttentionPart(width=512, heads=1, axis=over)
         real = measure(part, Sizes(1, 256)).multiply_adds
         assert real[""] == products
         assert sum(real.values()) - products == 268_435_456
@@ -340,7 +362,7 @@ def test_a_dense_layer_has_the_square_of_all_numbers():
     [
         (ViTConfig(), Sizes(8, 65)),
         (GPTConfig(), Sizes(4, 32)),
-        (GPTConfig(tied=False, width=128), Sizes(1, 4)),
+        (GPTConfig(tie_embeddings=False, width=128), Sizes(1, 4)),
         (DaViTConfig(), Sizes(4, 256)),
         (Seq2SeqConfig(layers=2), Sizes(4, 20, 20)),
         (CaptionerConfig(layers=2), Sizes(2, 9, 64)),
@@ -442,7 +464,7 @@ def test_every_model_and_part_can_be_counted_by_name(run, name):
 def test_the_answers_are_printed(run):
     told = run("attention --width 512 --tokens 256 --heads 1")
     assert all(n in told.out for n in ("787,968", "67,108,864", "134,217,728", "268,435,456"))
-    told = run("attention --width 512 --tokens 256 --over channels --heads 1")
+    told = run("attention --width 512 --tokens 256 --axis channel --heads 1")
     assert re.search(r"134,217,728 +✓", told.out)
     assert "17,179,869,184" in run("dense --width 512 --tokens 256").out
     told = run("gpt --width 32 --tokens 20 --cached")
@@ -454,11 +476,11 @@ def test_json_is_for_programs(run):
     assert told["parameters"]["closed"] == told["parameters"]["measured"]
     assert told["multiply_adds"]["closed"] == told["multiply_adds"]["measured"]
     assert told["cache"] == {"closed": 2 * 2 * 8 * 32 * 4, "measured": 2 * 2 * 8 * 32 * 4}
-    assert told["config"]["layers"] == 2 and told["operations"][0]["where"] == "embed.table"
+    assert told["config"]["layers"] == 2 and told["operations"][0]["where"] == "token_embedding"
 
 
 def test_a_table_over_the_product_of_what_varies(run):
-    line = "gpt --place none --vary width=16,32 --vary tokens=8,16,32 --heads 2"
+    line = "gpt --pos-embed none --vary width=16,32 --vary tokens=8,16,32 --heads 2"
     told = json.loads(run(f"{line} --json").out)
     assert told["vary"] == ["width", "tokens"] and len(told["rows"]) == 6
     assert [row["varied"]["tokens"] for row in told["rows"]] == ["8", "16", "32"] * 2
@@ -491,7 +513,7 @@ def test_a_recipe_for_another_model_says_for_which(run, recipe):
 
 def test_a_recipe_brings_the_model_that_it_trains_where_it_could_train_two(run):
     told = json.loads(run("davit --recipe cifar10-davit --json").out)
-    assert told["config"]["widths"] == [32, 64] and told["config"]["patch"] == 2
+    assert told["config"]["widths"] == [32, 64] and told["config"]["patch_size"] == 2
     assert told["parameters"]["measured"] == 139_274  # as the recipe itself says
 
 
@@ -532,13 +554,13 @@ def test_a_row_that_is_too_large_is_not_measured_and_the_others_are(run):
 
 
 def test_what_would_fill_the_memory_is_built_and_not_run(run):
-    told = run("embedding --place none --tokens 1000000000")
+    told = run("embedding --pos-embed none --tokens 1000000000")
     assert told.code == 0
     assert "measured 64,000, the same" in told.out and "too large to run here" in told.out
 
 
 def test_steps_are_estimated_and_held_against_real_ones(run):
-    told = run("vit --width 16 --layers 2 --steps 100 --check")
+    told = run("vit --width 16 --layers 2 --steps 100 --verify")
     assert told.code == 0
     assert "100 steps" in told.out and "the estimate is off by" in told.out
 
@@ -566,31 +588,31 @@ def test_parameters_that_are_not_what_they_should_be_are_an_error(run, monkeypat
         ("vti", "no model or part 'vti'; did you mean 'vit'?"),
         ("vit --heads 3", "width=64 does not split into heads=3; nearest widths are 63 and 66"),
         ("attention --heads 3", "width=64 does not split into heads=3"),
-        ("vit --batch 0", "batch=0: there must be at least 1"),
+        ("vit --batch-size 0", "batch_size=0: there must be at least 1"),
         ("gpt --tokens 0", "tokens=0: there must be at least 1"),
-        ("gpt --tokens 100", "100 tokens are past the learned positions of length=64"),
-        ("vit --tokens 7", "--tokens 7: vit makes its tokens of patches; say --image and --patch"),
-        ("gpt --context 7", "--context 7: gpt reads nothing but its own tokens"),
+        ("gpt --tokens 100", "100 tokens are past the learned positions of context_length=64"),
+        ("vit --tokens 7", "makes its tokens of patches; say --image-size and --patch-size"),
+        ("gpt --encoder-tokens 7", "--encoder-tokens 7: gpt reads nothing but its own tokens"),
         ("vit --cached", "--cached: vit reads all its tokens at once and keeps none"),
-        ("attention --over channels --cached", "--cached: attention reads all its tokens"),
+        ("attention --axis channel --cached", "--cached: attention reads all its tokens"),
         ("vit --vary widht=64", "there is no widht; did you mean 'width'?"),
         ("vit --vary width", "write it as width=64,128,256"),
         ("vit --vary width=64 --vary width=32", "each name once"),
         ("vit --vary heads=4,5", "width=64 does not split into heads=5"),
-        ("vit --vary batch=0", "batch=0: there must be at least 1"),
-        ("vit --vary batch=x", "batch=x is no whole number"),
+        ("vit --vary batch_size=0", "batch_size=0: there must be at least 1"),
+        ("vit --vary batch_size=x", "batch_size=x is no whole number"),
         ("vit --vary width=x", "width = 'x' is not a whole number"),
         ("vit --recipe nothing", "no recipe 'nothing' for a vit; there are cifar10"),
         ("davit --recipe nothing", "for a davit; there are cifar10-davit"),
-        ("bert --recipe nothing", "no recipe 'nothing', nor any for bert: recipes train capt"),
+        ("bert --recipe nothing", "no recipe 'nothing', nor any for bert: recipes train bert_for"),
         (
             "attention --recipe cifar10-small",
             "'cifar10-small' trains a vit, which attention is not",
         ),
         ("vit --steps 0", "--steps 0: there must be at least 1"),
-        ("vit --check", "--check holds an estimate against real steps"),
+        ("vit --verify", "--verify holds an estimate against real steps"),
         ("attention --steps 5", "--steps trains a model, and attention is a part of one"),
-        ("vit --mask neighbourhood(1,(3,3))", "speaks of a grid of 3 × 3"),
+        ("vit --mask neighborhood(1,(3,3))", "speaks of a grid of 3 × 3"),
         ("gpt --mask foo", "there is no mask named 'foo'; there are causal, window"),
         ("vit --mask foo", "there is no mask named 'foo'"),
         ("bert --mask window(-1)", "'-1' in the mask 'window(-1)' is not a name, whole number"),
@@ -604,18 +626,18 @@ def test_parameters_that_are_not_what_they_should_be_are_an_error(run, monkeypat
         ("attention --width 5 --heads 12", "the smallest width that does is 12"),
         ("attention --width -5 --heads 12", "width=-5: there must be at least 1"),
         ("gpt --tokens -1", "tokens=-1: there must be at least 1"),
-        ("gpt --batch -3", "batch=-3: there must be at least 1"),
-        ("seq2seq --context 0", "context=0: there must be at least 1"),
+        ("gpt --batch-size -3", "batch_size=-3: there must be at least 1"),
+        ("seq2seq --encoder-tokens 0", "encoder_tokens=0: there must be at least 1"),
         ("vit --vary mask=foo", "there is no mask named 'foo'"),
         ("gpt --vary attention=softmax,foo", "there is no attention named 'foo'"),
         ("gpt --vary tokens=-1", "tokens=-1: there must be at least 1"),
         ("gpt --vary tokens=8,,16", "--vary tokens=8,,16: a value between commas is empty"),
         ("gpt --vary width=0", "width=0: there must be at least 1"),
-        ("vit --vary norm=foo", "norm = 'foo' is not one of layer, rms"),
+        ("vit --vary norm=foo", "norm = 'foo' is not one of layernorm, rmsnorm"),
         ("davit --vary widths=(8,16", "--vary: cannot read (8; an example: (32,64)"),
         ("davit --vary widths=({[]:1},)", "--vary: cannot read"),
         ("davit --vary widths=5", "widths = '5' is not"),
-        ("gpt --layers 1000000 --steps 5 --check", "--check: what it times has 49,984,068,224"),
+        ("gpt --layers 1000000 --steps 5 --verify", "--verify: what it times has 49,984,068,224"),
         ("gpt --width 40000000 --steps 5", "--steps: what it times has"),
     ],
 )

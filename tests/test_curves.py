@@ -20,9 +20,15 @@ def lines(*epochs: tuple[float, float], **more: float) -> list[dict[str, float |
     """Metrics as the loop writes them, with these accuracies in training and in validation."""
     return [
         {
-            **{"epoch": number, "step": 10 * number, "loss": 2.0, "rate": 0.1, "seconds": 1.5},
-            **{"validation.accuracy": held_out, "validation.loss": 2 - held_out},
-            **{"train.accuracy": train, "train.loss": 1 - train, **more},
+            **{
+                "epoch": number,
+                "step": 10 * number,
+                "train/loss": 2.0,
+                "lr": 0.1,
+                "train_seconds": 1.5,
+            },
+            **{"val/accuracy": held_out, "val/loss": 2 - held_out},
+            **{"train_eval/accuracy": train, "train_eval/loss": 1 - train, **more},
         }
         for number, (train, held_out) in enumerate(epochs, start=1)
     ]
@@ -65,7 +71,7 @@ def test_the_legend_names_what_there_is_and_no_more():
     words = [text for text, _ in boxes_of_words(figure)]
     assert {"a", "validation", "train", "best validation accuracy"} <= set(words)
     assert "test, with the weights kept" not in words
-    only = [{"epoch": 1, "validation.bleu": 20.0}, {"epoch": 2, "validation.bleu": 25.0}]
+    only = [{"epoch": 1, "val/bleu": 20.0}, {"epoch": 2, "val/bleu": 25.0}]
     figure = curves_figure({"b": only}, [], title="T", marks={"b": {"bleu": 24.0}})
     words = [text for text, _ in boxes_of_words(figure)]
     assert {"b", "validation", "best validation bleu", "test, with the weights kept"} <= set(words)
@@ -85,8 +91,10 @@ def test_each_run_has_its_own_colour_and_words_stay_apart(count):
 
 
 def test_a_test_is_drawn_at_the_epoch_whose_weights_were_kept():
-    said = [{**line, "best": line["epoch"] in (1, 2)} for line in LEARNED]  # the last that says so
-    for run, kept in {2: said, 3: LEARNED, 4: [{"epoch": 4, "train.accuracy": 0.5}]}.items():
+    said = [
+        {**line, "is_best": line["epoch"] in (1, 2)} for line in LEARNED
+    ]  # the last that says so
+    for run, kept in {2: said, 3: LEARNED, 4: [{"epoch": 4, "train_eval/accuracy": 0.5}]}.items():
         figure = curves_figure({"a": kept}, [], title="T", marks={"a": {"accuracy": 0.75}})
         assert drawn(figure.axes[0])["D"] == [([run], [75])]
 
@@ -169,10 +177,10 @@ def test_one_epoch_is_shown_as_points():
 
 def test_missing_keys_and_nan_are_gaps_and_lone_numbers_are_points():
     run = lines(*[(0.5, 0.1 * n) for n in range(1, 7)])
-    run[1]["validation.accuracy"] = NAN
-    del run[3]["validation.accuracy"]
-    del run[5]["validation.accuracy"]
-    run[4]["validation.accuracy"] = NAN
+    run[1]["val/accuracy"] = NAN
+    del run[3]["val/accuracy"]
+    del run[5]["val/accuracy"]
+    run[4]["val/accuracy"] = NAN
     figure = curves_figure({"a": run, "empty": []}, [], title="T")
     found = drawn(figure.axes[0])
     np.testing.assert_allclose(found["-"][0][1], [10, NAN, 30, NAN, NAN, NAN])
@@ -183,7 +191,7 @@ def test_missing_keys_and_nan_are_gaps_and_lone_numbers_are_points():
 
 @pytest.mark.parametrize(
     "runs",
-    [{}, {"a": []}, {"a": [{"epoch": 1, "loss": 2.0}]}, {"a": lines((NAN, NAN))}],
+    [{}, {"a": []}, {"a": [{"epoch": 1, "train/loss": 2.0}]}, {"a": lines((NAN, NAN))}],
     ids=["no run", "no line", "no figure", "nan"],
 )
 def test_without_a_number_the_picture_says_so(runs):
@@ -243,21 +251,35 @@ def test_several_paths_are_all_written_in_the_format_of_their_names(tmp_path):
 @pytest.mark.parametrize("quantity", ["loss", "perplexity", "error"])
 def test_the_best_of_a_loss_is_the_smallest(quantity):
     values = [3.0, 1.0, NAN, 1.0, 2.0]
-    assert best_epoch([{f"validation.{quantity}": value} for value in values]) == 1
-    assert best_epoch([{"validation.bleu": value} for value in values]) == 0
-    assert best_epoch([{"train.accuracy": 0.9}]) is None
-    assert best_epoch([{f"validation.{quantity}": NAN}]) is None
+    assert best_epoch([{f"val/{quantity}": value} for value in values]) == 1
+    assert best_epoch([{"val/bleu": value} for value in values]) == 0
+    assert best_epoch([{"train_eval/accuracy": 0.9}]) is None
+    assert best_epoch([{f"val/{quantity}": NAN}]) is None
+
+
+def test_the_gap_of_a_loss_is_what_validation_loses_more():
+    losses = [{"epoch": 1, "val/loss": 1.5, "train_eval/loss": 1.25}]
+    assert gap(losses) == Gap(1.25, 1.5, 0.25, 1)
+    beside = [{**losses[0], "val/accuracy": 0.5, "train_eval/accuracy": 0.75}]
+    assert gap(beside) == Gap(0.75, 0.5, 0.25, 1)
+
+
+def test_the_loss_of_training_itself_is_no_figure_of_a_split():
+    course = [{"epoch": 1, "train/loss": 2.0, "val/loss": 1.0}, {"epoch": 2, "train/loss": 1.0}]
+    figure = curves_figure({"a": course}, [], title="T")
+    assert titles(figure) == ["loss"] and len(figure.axes) == 1
+    assert best_epoch([{"train/loss": 1.0}]) is None
 
 
 def test_the_gap_is_that_of_the_last_epoch_that_has_both():
     assert gap(LEARNED) == Gap(0.95, 0.55, pytest.approx(0.4), 4)
-    unfinished = [*LEARNED, {"epoch": 5, "train.accuracy": 0.99}]
+    unfinished = [*LEARNED, {"epoch": 5, "train_eval/accuracy": 0.99}]
     assert gap(unfinished).epoch == 4
     assert gap([*LEARNED, *lines((0.97, NAN))]).epoch == 4
     assert gap(LEARNED[:1]) == Gap(0.3, 0.25, pytest.approx(0.05), 1)
 
 
-@pytest.mark.parametrize("run", [[], [{"epoch": 1, "train.accuracy": 0.9}]])
+@pytest.mark.parametrize("run", [[], [{"epoch": 1, "train_eval/accuracy": 0.9}]])
 def test_a_gap_without_both_ends_is_refused(run):
     with expect_error(ValueError):
         gap(run)

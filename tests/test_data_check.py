@@ -108,7 +108,7 @@ def test_data_alone_lists_every_set_with_its_licence_and_place(tmp_path, capsys,
     assert main(["data"]) == 0
     out = capsys.readouterr().out
     assert main(["data", "list"]) == 0 and capsys.readouterr().out == out
-    assert "embedded" in out and str(tmp_path / "data" / "mnist") in out
+    assert "built in" in out and str(tmp_path / "data" / "mnist") in out
     assert "not here: regard data fetch cifar10" in out
     for known in (*catalogue.EMBEDDED.values(), *catalogue.KNOWN.values()):
         assert known.name in out and known.licence in out
@@ -219,21 +219,25 @@ def test_a_table_of_texts_is_told_by_its_classes_and_what_is_wrong(tmp_path, cap
     assert "line 2 is not UTF-8" in check(str(path)).problems[0]
     path.write_text("a,b,c\n1,2,3\n")
     (wrong,) = check(str(path)).problems
-    assert "say with --text and --label which they are; above rows alone put a" in wrong
+    assert (
+        "say with --text-column and --label-column which they are; above rows alone put a" in wrong
+    )
 
 
 def test_the_columns_of_a_table_may_be_said(tmp_path, capsys):
     path = tmp_path / "own.csv"
     path.write_text("said,of,stars\na film,a play,5\na soup,a stew,1\na tale,a song,5\n")
-    flags = ["--text", "said", "--label", "stars"]
+    flags = ["--text-column", "said", "--label-column", "stars"]
     assert main(["data", "check", str(path), *flags]) == 0
     assert capsys.readouterr().out == ("own.csv: 3 texts, 2 classes (5 2, 1 1)\nnothing is wrong\n")
-    assert main(["data", "check", str(path), *flags, "--pair", "of"]) == 0
+    assert main(["data", "check", str(path), *flags, "--text-pair-column", "of"]) == 0
     assert "own.csv: 3 pairs of texts, 2 classes" in capsys.readouterr().out
-    assert main(["data", "check", str(path), *flags, "--pair", "with"]) == 2
+    assert main(["data", "check", str(path), *flags, "--text-pair-column", "with"]) == 2
     assert "line 1 has no column 'with'" in capsys.readouterr().out
-    assert main(["data", "check", "reviews", "--text", "said"]) == 2
-    assert "--text said is for files of your own; reviews needs none" in capsys.readouterr().out
+    assert main(["data", "check", "reviews", "--text-column", "said"]) == 2
+    assert (
+        "--text-column said is for files of your own; reviews needs none" in capsys.readouterr().out
+    )
 
 
 def test_classes_that_differ_only_in_capitals_are_noted(tmp_path):
@@ -290,7 +294,7 @@ def test_a_plain_text_is_read_to_its_end(tmp_path, capsys):
     assert report.notes == (
         "lines of over 10,000 characters: 1, such as line 19 of train, of 17,987",
     )
-    assert report.told[1] == "20 lines, 9 of them empty"  # the last one is cut in two
+    assert report.facts[1] == "20 lines, 9 of them empty"  # the last one is cut in two
 
 
 def test_what_is_no_utf8_in_a_text_is_found_with_its_line(tmp_path, capsys):
@@ -354,7 +358,7 @@ def test_a_folder_of_texts_is_read_as_training_reads_it(tmp_path, capsys):
 
 def test_a_file_with_any_name_may_be_a_text_but_an_image_is_none(tmp_path, capsys):
     (tmp_path / "book").write_text("A fox slept.\n\n" * 10)
-    assert check(str(tmp_path / "book")).told[1] == "20 lines, 10 of them empty"
+    assert check(str(tmp_path / "book")).facts[1] == "20 lines, 10 of them empty"
     write_photos(tmp_path, {"cat": 1})
     assert main(["data", "check", str(tmp_path / "cat" / "0.png")]) == 2
     golden(capsys.readouterr().err)
@@ -408,7 +412,7 @@ def test_a_table_of_translations_is_told_from_one_of_labels(tmp_path):
         "texts whose translation is the text itself: 1, such as 'Tom'",
         f"texts of over 1,000 characters: 1, such as {'z' * 60!r}",
     )
-    assert report.told[0].startswith("own.tsv: 24 pairs, source and target (")
+    assert report.facts[0].startswith("own.tsv: 24 pairs, source and target (")
     path.write_text("\n".join(["one", *rows]))
     assert check(str(path)).problems == (
         f"{path}, line 1 has 1 column: there must be two, the text and its translation, with a tab "
@@ -416,11 +420,15 @@ def test_a_table_of_translations_is_told_from_one_of_labels(tmp_path):
     )
     (tmp_path / "folder").mkdir()
     shutil.copy(path, tmp_path / "folder" / "train.tsv")
-    assert "folder: 20 pairs" in check(str(tmp_path / "folder")).told[0]
+    assert "folder: 20 pairs" in check(str(tmp_path / "folder")).facts[0]
     for labelled in ("said\tstars\n", ""):
         path.write_text(labelled + "".join(f"film {n}\t{n % 2}\n" for n in range(20)))
         said = check(str(path))
-        assert "--text and --label" in said.problems[0] if labelled else "classes" in said.told[0]
+        assert (
+            "--text-column and --label-column" in said.problems[0]
+            if labelled
+            else "classes" in said.facts[0]
+        )
 
 
 def test_a_folder_of_two_languages_is_one_of_translations(tmp_path):
@@ -429,7 +437,7 @@ def test_a_folder_of_two_languages_is_one_of_translations(tmp_path):
         shutil.copy(own / f"own.{language}", own / f"test.{language}")
         (own / f"own.{language}").rename(own / f"train.{language}")
     report = check(str(own))
-    assert report.problems == () and "20 test)" in report.told[0]
+    assert report.problems == () and "20 test)" in report.facts[0]
     assert report.notes[-1] == "pairs of test that are learnt from too: 18"
 
 
@@ -509,7 +517,7 @@ def test_sets_of_captions_are_listed_with_their_place(tmp_path, capsys, monkeypa
     monkeypatch.setenv("COLUMNS", "300")
     assert main(["data", "list"]) == 0
     rows = {line.split()[1]: line for line in capsys.readouterr().out.splitlines() if "│" in line}
-    assert "embedded" in rows["scenes"] and "Apache-2.0" in rows["scenes"]
+    assert "built in" in rows["scenes"] and "Apache-2.0" in rows["scenes"]
     assert "not here: regard data fetch flickr8k says how" in rows["flickr8k"]
     (tmp_path / "data" / "flickr8k").mkdir(parents=True)
     assert main(["data", "list"]) == 0
@@ -558,7 +566,7 @@ def test_parallel_texts_are_listed_and_told_how_to_get(tmp_path, capsys, monkeyp
     monkeypatch.setenv("COLUMNS", "300")
     assert main(["data", "list"]) == 0
     rows = {line.split()[1]: line for line in capsys.readouterr().out.splitlines() if "│" in line}
-    assert "embedded" in rows["numerals"]
+    assert "built in" in rows["numerals"]
     assert "not here: regard data fetch multi30k says how" in rows["multi30k"]
     assert main(["data", "fetch", "multi30k"]) == 2
     golden(capsys.readouterr().err)

@@ -19,7 +19,7 @@ from regard.runs.recipe import recipes
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.stages import window_layers, window_maps
 
-SMALL = {"image": 16, "widths": (8, 16), "depths": (2, 1), "heads": (2, 4), "window": 4}
+SMALL = {"image_size": 16, "widths": (8, 16), "depths": (2, 1), "heads": (2, 4), "window_size": 4}
 
 
 def made(**fields) -> DaViT:
@@ -42,14 +42,14 @@ def test_the_tiny_one_has_the_parameters_of_the_paper():
 
 def test_the_default_is_as_large_as_the_small_vit_for_cifar():
     recipe = recipes("classify")["cifar10-small"].config(ClassifyConfig)
-    vit = rg.ViT(dataclasses.replace(recipe.model, classes=10))
+    vit = rg.ViT(dataclasses.replace(recipe.model, num_classes=10))
     assert parameters(DaViT(DaViTConfig())) == 139_274
     assert 0.95 < parameters(DaViT(DaViTConfig())) / parameters(vit) < 1.05
     assert recipes("classify")["cifar10-davit"].config(ClassifyConfig).davit == DaViTConfig()
 
 
 def test_it_learns_everywhere_and_loads_its_own_weights():
-    fields = {"image": 16, "widths": (8, 16), "heads": (2, 2)}
+    fields = {"image_size": 16, "widths": (8, 16), "heads": (2, 2)}
     model = MODELS["davit"].build(**fields)
     images = torch.randn(3, 3, 16, 16)
     logits = model(images)
@@ -84,8 +84,14 @@ def test_outputs_agree_with_florence_2_on_the_same_weights(overlap):
     theirs = theirs.eval().double()
     ours = DaViT(
         DaViTConfig(
-            **{"image": 32, "patch": 4, "widths": (12, 24), "depths": (2, 1), "heads": (2, 3)},
-            overlap=overlap,
+            **{
+                "image_size": 32,
+                "patch_size": 4,
+                "widths": (12, 24),
+                "depths": (2, 1),
+                "heads": (2, 3),
+            },
+            overlapping_downsample=overlap,
         )
     )
     ours = ours.eval().double()
@@ -102,11 +108,11 @@ def from_florence(weights):
     """Their names as ours; one matrix for queries, keys and values is cut in three."""
     names = {
         "conv1": "attention_around",
-        "conv2": "feed_forward_around",
+        "conv2": "mlp_around",
         "norm1": "attention_norm",
-        "norm2": "feed_forward_norm",
-        "ffn.fc1": "feed_forward.to_hidden",
-        "ffn.fc2": "feed_forward.to_out",
+        "norm2": "mlp_norm",
+        "ffn.fc1": "mlp.fc1",
+        "ffn.fc2": "mlp.fc2",
         "window_attn.proj": "attention.to_out",
         "channel_attn.proj": "attention.to_out",
     }
@@ -131,7 +137,7 @@ def from_florence(weights):
 
 @pytest.mark.parametrize("window", [3, 4, 5, 7, 8, 9], ids="window={}".format)
 def test_a_window_that_does_not_divide_the_grid_is_cut_at_the_edge(window):
-    model = made(window=window, depths=(1, 1))
+    model = made(window_size=window, depths=(1, 1))
     block, grid, x = model.stages[0].blocks[0], (8, 8), torch.randn(2, 64, 8)
     cut = torch.zeros_like(x).unflatten(1, grid)
     tokens = block.attention_norm(x).unflatten(1, grid)
@@ -156,7 +162,7 @@ def test_windows_keep_to_themselves_and_channels_do_not():
     x = torch.randn(1, 64, 8, dtype=torch.float64)
     other = x.clone()
     other[:, 0] += torch.randn(8)  # the upper left of the 8 × 8 tokens
-    mask = masks.windows(4, (8, 8))
+    mask = masks.grid_windows(4, (8, 8))
     changed = (windows(x, (8, 8), mask=mask) != windows(other, (8, 8), mask=mask)).any(-1)[0]
     rows, columns = changed.view(8, 8).nonzero(as_tuple=True)
     assert rows.max() == columns.max() == 3
@@ -186,7 +192,7 @@ def test_another_attention_reads_the_windows_alone():
 
 def test_stochastic_depth_grows_through_all_stages():
     blocks = [block for stage in made(drop_path=0.5).stages for block in stage.blocks]
-    assert [block.drop_path.share for block in blocks] == pytest.approx(
+    assert [block.drop_path.drop_prob for block in blocks] == pytest.approx(
         [0, 0.1, 0.2, 0.3, 0.4, 0.5]
     )
 
@@ -201,7 +207,7 @@ def test_watching_changes_nothing_and_windows_show_their_maps():
         with watch(model) as seen:
             assert torch.equal(model(images), logits)
     weights = seen["stages.0.blocks.0.attention"].weights()
-    allowed = masks.windows(4, (8, 8))(range(64), range(64))
+    allowed = masks.grid_windows(4, (8, 8))(range(64), range(64))
     assert weights.shape == (2, 2, 64, 64) and not weights[..., ~allowed].any()
     assert seen["stages.0.blocks.0.attention"].error() < 1e-5
 
@@ -234,15 +240,15 @@ def test_maps_of_windows_are_shares_on_the_grid_of_their_stage():
     [
         ({"heads": (3, 4)}, "widths"),
         ({"heads": (2, 5)}, "widths"),
-        ({"window": 0}, "window"),
-        ({"image": 30}, "image"),
-        ({"image": 2}, "image"),
+        ({"window_size": 0}, "window_size"),
+        ({"image_size": 30}, "image_size"),
+        ({"image_size": 2}, "image_size"),
         ({"depths": (1, 1, 1)}, "widths"),
         ({"depths": (1, 0)}, "depths"),
         ({"widths": ()}, "widths"),
-        ({"patch": 0}, "patch"),
+        ({"patch_size": 0}, "patch_size"),
         ({"drop_path": 1.0}, "drop_path"),
-        ({"eps": 0.0}, "eps"),
+        ({"norm_eps": 0.0}, "norm_eps"),
     ],
     ids=str,
 )
@@ -277,7 +283,7 @@ for images, words in [
 
 TINY = {
     "davit": {"widths": (8, 16), "heads": (2, 2)},
-    "batch": 32,
+    "batch_size": 32,
 }
 
 
@@ -292,7 +298,7 @@ def run(tmp_path_factory):
 
 def test_a_run_trains_reports_and_loads(run):
     assert isinstance(run.model, DaViT)
-    assert run.config.davit.classes == 10 and run.config.davit.channels == 1
+    assert run.config.davit.num_classes == 10 and run.config.davit.channels == 1
     again = rg.load(run.folder.path, device="cpu")
     assert again.config == run.config
     assert again.evaluate("test").accuracy.value > 0.2  # after one epoch; by chance a tenth
@@ -302,7 +308,7 @@ def test_a_run_trains_reports_and_loads(run):
 
 def test_a_run_answers_and_shows_its_windows(run, tmp_path):
     (answer,) = run.predict(split="test", indices=0)
-    assert sum(answer.shares) == pytest.approx(1, abs=1e-5)
+    assert sum(answer.probabilities) == pytest.approx(1, abs=1e-5)
     look = run.look(split="test", indices=[0, 1])
     stages = look.looked.document["sections"]
     assert [len(stage["data"]["items"]) for stage in stages] == [2, 2]
@@ -321,7 +327,17 @@ def test_a_run_goes_on_where_it_stopped(run, tmp_path):
 
 def test_the_command_line_trains_and_evaluates_one(tmp_path, capsys):
     out = str(tmp_path / "run")
-    flags = ["--davit.widths", "8", "16", "--davit.heads", "2", "2", "--batch", "64", "--quiet"]
+    flags = [
+        "--davit.widths",
+        "8",
+        "16",
+        "--davit.heads",
+        "2",
+        "2",
+        "--batch-size",
+        "64",
+        "--quiet",
+    ]
     command = ["train", "classify", "--recipe", "digits-davit", "--epochs", "1", "--out", out]
     assert main([*command, *flags, "--device", "cpu"]) == 0
     capsys.readouterr()
@@ -337,7 +353,7 @@ def test_a_vit_of_channels_alone_reports_and_says_that_it_has_no_maps(tmp_path):
         out=tmp_path / "run",
         quiet=True,
         device="cpu",
-        model={"width": 16, "layers": 1, "heads": 2, "attention": "channels"},
+        model={"width": 16, "layers": 1, "heads": 2, "attention": "channel"},
     )
     look = run.look(split="test", indices=0)
     (section,) = look.looked.document["sections"]
@@ -349,12 +365,12 @@ def test_a_vit_of_channels_alone_reports_and_says_that_it_has_no_maps(tmp_path):
 def test_what_is_said_of_the_other_kind_does_not_go_unheard():
     with expect_error(FieldError, field="model.width"):
         ClassifyConfig(kind="davit", model=rg.ViTConfig(width=16))
-    with expect_error(FieldError, field="davit.window"):
-        ClassifyConfig(davit=DaViTConfig(window=2))
+    with expect_error(FieldError, field="davit.window_size"):
+        ClassifyConfig(davit=DaViTConfig(window_size=2))
 
 
 def test_configurations_of_before_describe_a_vit():
-    values = to_values(ClassifyConfig(batch=7))
+    values = to_values(ClassifyConfig(batch_size=7))
     del values["kind"], values["davit"]
-    assert build(ClassifyConfig, values) == ClassifyConfig(batch=7)
+    assert build(ClassifyConfig, values) == ClassifyConfig(batch_size=7)
     assert ClassifyConfig().chosen == rg.ViTConfig()

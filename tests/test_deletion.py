@@ -6,7 +6,7 @@ import torch
 
 from golden import expect_error
 from regard.inspection import occlusion as deletion
-from regard.inspection.occlusion import Falls, patch_falls
+from regard.inspection.occlusion import Occlusion, patch_falls
 
 IMAGE = torch.rand(3, 6, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
@@ -63,7 +63,7 @@ def test_it_tells_how_far_it_is_and_what_that_raises_ends_the_work(monkeypatch):
 def test_a_grid_that_does_not_fit_is_refused_and_values_are_plain():
     with expect_error(ValueError):
         patch_falls(score, IMAGE, (4, 4))
-    falls = Falls(("cat",), np.array([0.5]), np.array([[[0.25, -0.125]]]))
+    falls = Occlusion(("cat",), np.array([0.5]), np.array([[[0.25, -0.125]]]))
     assert falls.to_values() == {
         "names": ["cat"],
         "whole": [0.5],

@@ -298,11 +298,11 @@ def test_a_mask_and_an_attention_are_a_file_and_a_line_as_contributors_are_told(
     assert str(made) == "causal & every_other()" and made.density(4) == 6 / 16
 
     def mine(*args: Any, **options: Any) -> torch.Tensor:
-        return attend(*args, **options).read
+        return attend(*args, **options).output
 
     known = {**named.ATTENTIONS, "mine": lambda expression, head_width, call: mine}
     monkeypatch.setattr(named, "ATTENTIONS", known)
-    model = regard.GPT(regard.GPTConfig(width=8, heads=2, layers=1, words=9, attention="mine"))
+    model = regard.GPT(regard.GPTConfig(width=8, heads=2, layers=1, vocab_size=9, attention="mine"))
     assert model(torch.zeros(1, 3, dtype=torch.long)).shape == (1, 3, 9)
 
 
@@ -332,7 +332,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "own.csv").write_text(table, encoding="utf-8")
     with contextlib.chdir(place):
         regard.train("classify", epochs=1, quiet=True, report=False)
-        small = {"width": 16, "layers": 1, "heads": 2, "image": 8, "patch": 4}
+        small = {"width": 16, "layers": 1, "heads": 2, "image_size": 8, "patch_size": 4}
         regard.train("classify", data="photos", epochs=1, quiet=True, report=False, model=small)
     for name in ("RUN", "runs/language-docstrings-001"):
         RunFolder.at(place / name).write_config(LanguageConfig(), task="language")
@@ -388,13 +388,13 @@ def memory_gone(patch: pytest.MonkeyPatch) -> None:
         return real(*args, **options)
 
     patch.setattr(session, "estimate", once_too_much)
-    typed("train classify --batch 512 --epochs 1")
+    typed("train classify --batch-size 512 --epochs 1")
 
 
 def with_a_word(patch: pytest.MonkeyPatch) -> None:
     path = Path(RUN) / "metrics.jsonl"
     kept = path.read_text(encoding="utf-8")
-    path.write_text('{"epoch": 1, "loss": "low"}\n', encoding="utf-8")
+    path.write_text('{"epoch": 1, "train/loss": "low"}\n', encoding="utf-8")
     try:
         typed(f"compare {RUN} --accept-edits")
     finally:
@@ -461,12 +461,12 @@ def leading_out(patch: pytest.MonkeyPatch) -> None:
 def unpacks_too_far(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("regard.data.packed.FREE", 2**20)
     Path("bomb.csv.gz").write_bytes(gzip.compress(b"a" * 2**23))
-    typed("train sentiment --data bomb.csv.gz")
+    typed("train classify-text --data bomb.csv.gz")
 
 
 def an_unknown_split(patch: pytest.MonkeyPatch) -> None:
     Path("split.csv").write_text("text,label,split\na,x,train\nb,y,holdout\n")
-    typed("train sentiment --data split.csv")
+    typed("train classify-text --data split.csv")
 
 
 # By a few words of the message: what provokes it, and whether it wants a folder without runs.
@@ -477,7 +477,7 @@ PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
         lambda _: typed("train classify --data https://example.org/photos.zip"),
         False,
     ),
-    "sst2 is not on": (lambda _: typed("train sentiment --data sst2"), False),
+    "sst2 is not on": (lambda _: typed("train classify-text --data sst2"), False),
     "has unpacked to": (unpacks_too_far, True),
     "has split": (an_unknown_split, True),
     "ImageNet weights": (
@@ -485,7 +485,7 @@ PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
         False,
     ),
     "MiniLM's weights": (
-        without("regard.models.minilm", "train sentiment --data own.csv --start minilm"),
+        without("regard.models.minilm", "train classify-text --data own.csv --init-from minilm"),
         False,
     ),
     "TensorBoard": (lacks("torch.utils.tensorboard", "train classify --tensorboard"), False),
@@ -496,9 +496,9 @@ PROVOKED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], bool]] = {
     "model.width = 1000000": (lambda _: typed("train classify --model.width 1000000"), True),
     "model.layers = 100000": (lambda _: typed("train classify --model.layers 100000"), True),
     "and no number": (with_a_word, False),
-    "became nan": (lambda _: typed("train classify --train.optimiser.rate 1e20"), True),
+    "became nan": (lambda _: typed("train classify --train.optimizer.lr 1e20"), True),
     "stopped;": (interrupted, True),
-    "was begun with": (lambda _: typed(f"{GO_ON} --model.width 32"), False),
+    "was started with": (lambda _: typed(f"{GO_ON} --model.width 32"), False),
     "has changed since": (changed_data, False),
     "is not the file": (edited, False),
     "has no manifest.json": (without_manifest, False),

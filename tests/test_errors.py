@@ -39,12 +39,12 @@ NAMING = [path for path in sorted(SOURCE.rglob("*.py")) if "FieldError(" in path
         ({"model.width": 2**70}, "model.width", 2**70),
         ({"model.heads": 3}, "model.width", 64),
         ({"model.norm": "batch"}, "model.norm", "batch"),
-        ({"model.head": (8, "x")}, "model.head[1]", "x"),
-        ({"train.optimiser.rate": -1.0}, "train.optimiser.rate", -1.0),
-        ({"train.optimiser.betas": (0.9,)}, "train.optimiser.betas", (0.9,)),
-        ({"batch": 0}, "batch", 0),
+        ({"model.head_hidden": (8, "x")}, "model.head_hidden[1]", "x"),
+        ({"train.optimizer.lr": -1.0}, "train.optimizer.lr", -1.0),
+        ({"train.optimizer.betas": (0.9,)}, "train.optimizer.betas", (0.9,)),
+        ({"batch_size": 0}, "batch_size", 0),
         ({"train": 3}, "train", 3),
-        ({"davit.window": 2}, "davit.window", 2),
+        ({"davit.window_size": 2}, "davit.window_size", 2),
     ],
     ids=str,
 )
@@ -54,8 +54,8 @@ def test_an_error_of_a_configuration_has_its_dotted_key_and_the_value(changes, k
 
 
 def test_a_field_of_a_field_is_named_and_its_value_found():
-    with expect_error(ConfigError, key="model.length", value=1):
-        change(LanguageConfig(), {"model.length": 1})
+    with expect_error(ConfigError, key="model.context_length", value=1):
+        change(LanguageConfig(), {"model.context_length": 1})
 
 
 def test_a_key_that_is_read_from_a_file_knows_the_file(tmp_path):

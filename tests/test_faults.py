@@ -22,8 +22,8 @@ from regard.tasks.classify import task
 
 RECIPE = """
 data = "digits"
-batch = 128
-model = { image = 8, patch = 2, width = 16, layers = 1, heads = 2 }
+batch_size = 128
+model = { image_size = 8, patch_size = 2, width = 16, layers = 1, heads = 2 }
 """
 TRAIN = ["train", "classify", "--recipe", "tiny.toml", "--no-report"]
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}  # sums depend on how many there are
@@ -132,7 +132,7 @@ def test_a_run_killed_as_it_began_notes_its_data_when_it_goes_on(tmp_path):
 def running(tmp_path) -> Iterator[tuple["subprocess.Popen[str]", Path]]:
     """A process that trains, after its first epoch, in a folder whose name needs quotes."""
     run = tmp_path / "my run"
-    command = [*TRAIN, "--epochs", "60", "--train.save-seconds", "0", "--out", "my run"]
+    command = [*TRAIN, "--epochs", "60", "--train.checkpoint-seconds", "0", "--out", "my run"]
     with subprocess.Popen(
         [sys.executable, "-m", "regard", *command],
         stdout=subprocess.PIPE,
@@ -187,7 +187,7 @@ def test_a_longer_run_stays_longer_when_it_is_stopped_once_more(tmp_path, monkey
     run = tmp_path / "run"
     quiet = ["--quiet", "--out", str(run)]
     assert main([*TRAIN, "--epochs", "1", *quiet]) == 0
-    real = task.CLASSIFY.objective
+    real = task.CLASSIFY.loss
 
     def interrupted(config, facts):
         of, calls = real(config, facts), []
@@ -201,7 +201,7 @@ def test_a_longer_run_stays_longer_when_it_is_stopped_once_more(tmp_path, monkey
         return objective
 
     with monkeypatch.context() as patch:
-        patch.setattr(task, "CLASSIFY", replace(task.CLASSIFY, objective=interrupted))
+        patch.setattr(task, "CLASSIFY", replace(task.CLASSIFY, loss=interrupted))
         assert main(resume(run, "--epochs", "3", "--quiet")) == 130
     assert len(RunFolder(run).metrics()) == 1
     assert main(resume(run, "--quiet")) == 0
@@ -212,14 +212,16 @@ def test_a_run_goes_on_with_an_edit_that_was_accepted_and_its_log_says_so(tmp_pa
     run = tmp_path / "run"
     assert main([*TRAIN, "--epochs", "1", "--quiet", "--out", str(run)]) == 0
     config = run / "config.toml"
-    config.write_text(config.read_text().replace("save_seconds = 60.0", "save_seconds = 30.0"))
+    config.write_text(
+        config.read_text().replace("checkpoint_seconds = 60.0", "checkpoint_seconds = 30.0")
+    )
     words = f"{config} is not the file that training wrote: it was edited, or is damaged"
     assert main(resume(run, "--epochs", "2", "--quiet")) == 2
     assert words in capsys.readouterr().err
     assert len(RunFolder(run, accept_edits=True).metrics()) == 1
     assert main(resume(run, "--epochs", "2", "--quiet", "--accept-edits")) == 0
     assert f"{words}; accepted, and from here on part of the run" in (run / "log.txt").read_text()
-    assert "save_seconds = 30.0" in config.read_text()
+    assert "checkpoint_seconds = 30.0" in config.read_text()
     assert (
         main(["predict", str(run), "--split", "test", "--index", "0"]) == 0
     )  # it is the run's own now
@@ -249,7 +251,7 @@ def test_only_one_of_two_that_begin_at_the_same_moment_gets_the_folder(tmp_path,
 
 def stingy(most: int):
     """The task as it is where a batch of more than so many images does not fit."""
-    real = task.CLASSIFY.objective
+    real = task.CLASSIFY.loss
 
     def objective(config, facts):
         of = real(config, facts)
@@ -261,15 +263,15 @@ def stingy(most: int):
 
         return limited
 
-    return replace(task.CLASSIFY, objective=objective)
+    return replace(task.CLASSIFY, loss=objective)
 
 
 @pytest.mark.parametrize(
     ("most", "words"),
     [
-        (40, "32 do: --batch 32 --train.accumulate 4 makes the same steps"),
-        (100, "64 do: --batch 64 --train.accumulate 2 makes the same steps"),
-        (1, "1 do: --batch 1 --train.accumulate 128 makes the same steps"),
+        (40, "32 do: --batch-size 32 --train.grad-accum-steps 4 makes the same steps"),
+        (100, "64 do: --batch-size 64 --train.grad-accum-steps 2 makes the same steps"),
+        (1, "1 do: --batch-size 1 --train.grad-accum-steps 128 makes the same steps"),
     ],
 )
 def test_a_batch_that_does_not_fit_is_answered_with_one_that_does(
@@ -303,7 +305,7 @@ def test_memory_that_ends_in_the_middle_of_a_run_keeps_its_state(tmp_path, monke
     weights = (run / "model.safetensors").read_bytes()
     monkeypatch.setattr(task, "CLASSIFY", stingy(64))
     assert main(resume(run, "--epochs", "2", "--quiet")) == 2
-    assert "64 do: --batch 64" in capsys.readouterr().err
+    assert "64 do: --batch-size 64" in capsys.readouterr().err
     assert (run / "model.safetensors").read_bytes() == weights
     monkeypatch.undo()
     assert main(resume(run, "--quiet")) == 0
@@ -313,8 +315,8 @@ def test_memory_that_ends_in_the_middle_of_a_run_keeps_its_state(tmp_path, monke
 @pytest.mark.parametrize(
     ("batch", "fits", "words"),
     [
-        (7, 3, "3 do: --batch 3 --train.accumulate 3 makes steps of 9"),
-        (100, 12, "12 do: --batch 12 --train.accumulate 9 makes steps of 108"),
+        (7, 3, "3 do: --batch-size 3 --train.grad-accum-steps 3 makes steps of 9"),
+        (100, 12, "12 do: --batch-size 12 --train.grad-accum-steps 9 makes steps of 108"),
     ],
 )
 def test_steps_that_are_not_quite_the_same_are_not_called_so(batch, fits, words):

@@ -7,11 +7,18 @@ import torch
 from torch.autograd import gradcheck
 
 from golden import expect_error
-from regard.attention import Elu, FeatureMap, Learned, RandomFeatures, Relu, Taylor
+from regard.attention import (
+    EluFeatures,
+    FeatureMap,
+    LearnedFeatures,
+    RandomFeatures,
+    ReluFeatures,
+    TaylorFeatures,
+)
 from regard.attention.features import EluPlusOne, check_features, draw_directions
 
 D = 6
-MAPS = [Elu(), Relu(), RandomFeatures(D, 32), Taylor(), Learned(D)]
+MAPS = [EluFeatures(), ReluFeatures(), RandomFeatures(D, 32), TaylorFeatures(), LearnedFeatures(D)]
 
 
 def randn(*shape: int) -> torch.Tensor:
@@ -35,16 +42,18 @@ def test_features_are_in_float32_at_least(feature, dtype):
 
 def test_elu_is_torchs_plus_one_and_keeps_small_exponentials():
     x = torch.linspace(-5, 5, 101, dtype=torch.float64, requires_grad=True)
-    torch.testing.assert_close(Elu()(x[None]), torch.nn.functional.elu(x[None]) + 1)
+    torch.testing.assert_close(EluFeatures()(x[None]), torch.nn.functional.elu(x[None]) + 1)
     assert gradcheck(lambda x: EluPlusOne.apply(x, 0.7), (x,))
-    assert Elu()(torch.tensor([[-50.0]])).item() == pytest.approx(math.exp(-50))
+    assert EluFeatures()(torch.tensor([[-50.0]])).item() == pytest.approx(math.exp(-50))
 
 
 def test_taylor_features_multiply_to_the_first_terms_of_the_exponential():
     q, k = randn(7, D), randn(8, D).flip(0)
     scores = q @ k.mT
-    torch.testing.assert_close(Taylor()(q) @ Taylor()(k).mT, 1 + scores + scores**2 / 2)
-    assert Taylor()(q).shape[-1] == 1 + D + D * (D + 1) // 2
+    torch.testing.assert_close(
+        TaylorFeatures()(q) @ TaylorFeatures()(k).mT, 1 + scores + scores**2 / 2
+    )
+    assert TaylorFeatures()(q).shape[-1] == 1 + D + D * (D + 1) // 2
 
 
 def test_random_features_average_to_the_exponential():
@@ -85,7 +94,7 @@ def test_directions_are_orthogonal_in_blocks_and_told_by_their_seed():
 
 
 def test_learned_features_start_as_shares_and_are_trained():
-    feature, x = Learned(D), randn(3, D)
+    feature, x = LearnedFeatures(D), randn(3, D)
     features = feature(x)
     torch.testing.assert_close(features.sum(-1), torch.ones(3, dtype=torch.float64))
     torch.testing.assert_close(features, torch.cat([x, -x], -1).softmax(-1))
@@ -99,9 +108,9 @@ def test_what_cannot_be_a_feature_map_is_refused():
     with expect_error(ValueError):
         RandomFeatures(4)(randn(2, D))
     with expect_error(ValueError):
-        check_features(Elu(), torch.tensor([1.0, -2.0]))
+        check_features(EluFeatures(), torch.tensor([1.0, -2.0]))
     with expect_error(ValueError):
-        check_features(Elu(), torch.tensor([1.0, torch.nan]))
-    check_features(Taylor(), torch.tensor([-2.0]))
+        check_features(EluFeatures(), torch.tensor([1.0, torch.nan]))
+    check_features(TaylorFeatures(), torch.tensor([-2.0]))
     with pytest.raises(NotImplementedError):
         FeatureMap()(randn(1, 2))

@@ -58,8 +58,16 @@ def test_a_figure_takes_the_format_of_its_name(tmp_path):
         ("causal & window(64)", ["causal & window(64)"]),
         ("causal & (window(64) | sinks(4))", ["causal", "& (window(64) | sinks(4))"]),
         (
-            "window(2) | everywhere(2) | random_keys(2, 25, 0)",
-            ["window(2) | everywhere(2)", "| random_keys(2, 25, 0)"],
+            "window(2) | global_tokens(2) | random_keys(2, 25, 0)",
+            ["window(2)", "| global_tokens(2)", "| random_keys(2, 25, 0)"],
+        ),
+        (
+            "window(2) | sinks(2) | random_keys(2, 25, 0)",
+            ["window(2) | sinks(2)", "| random_keys(2, 25, 0)"],
+        ),
+        (
+            "causal & (blocks(5) | block_summary(5, 1))",
+            ["causal", "& (blocks(5)", "   | block_summary(5, 1))"],
         ),
     ],
 )

@@ -12,9 +12,9 @@ import test_seq2seq
 from golden import expect_error
 from regard.attention import watch
 from regard.generation import static_cache as module
-from regard.generation.sample import Rules, beam_search, greedy, sample
+from regard.generation.sample import GenerationConfig, beam_search, greedy, sample
 from regard.generation.static_cache import KEPT, ROOMS, SLOTS
-from regard.models import GPT, Decoder, GPTConfig, Seq2Seq, Writing
+from regard.models import GPT, Decoder, DecodingState, GPTConfig, Seq2Seq
 from test_lean import LEAN, MODELS
 
 CUDA = pytest.param("cuda", marks=pytest.mark.cuda)
@@ -28,28 +28,28 @@ W = 11
 def always(monkeypatch) -> None:
     """Rooms on the CPU too, where texts of one length have no need of them."""
 
-    def fixes(state: Writing) -> bool:
+    def fixes(state: DecodingState) -> bool:
         return bool(state.length) and not torch.is_grad_enabled()
 
     monkeypatch.setattr(Decoder, "fixes", staticmethod(fixes))
 
 
-def started(model: Decoder, device: str, *, ragged: bool = False) -> Writing:
+def started(model: Decoder, device: str, *, ragged: bool = False) -> DecodingState:
     """Three empty texts."""
     torch.manual_seed(1)
     if isinstance(model, GPT):
-        return model.begin(3)
+        return model.empty_state(3)
     if isinstance(model, Seq2Seq):
         source = test_seq2seq.sources(ragged)
         where = model.where(source)
         where = where.to(device) if isinstance(where, Tensor) else where
-        moved = test_seq2seq.Sentences(source.words.to(device), where)
-        return model.begin(3, model.encode(moved), where)
+        moved = test_seq2seq.TokenBatch(source.tokens.to(device), where)
+        return model.empty_state(3, model.encode(moved), where)
     where = (
         torch.tensor([[0, 1, 2, 3, 4], [0, -1, 1, -1, 2], [-1, -1, -1, -1, 0]]) if ragged else None
     )
     seen = test_captioner.features(3).to(device)
-    return model.begin(3, seen, None if where is None else where.to(device))
+    return model.empty_state(3, seen, None if where is None else where.to(device))
 
 
 @torch.inference_mode()
@@ -69,7 +69,7 @@ def written(
     }
     out = []
     for step in range(steps):
-        out.append(model.step(torch.randint(W, (len(state), 1)).to(device), state).clone())
+        out.append(model.decode(torch.randint(W, (len(state), 1)).to(device), state).clone())
         if step in moves:
             state.reorder(torch.tensor(moves[step], device=device))
     assert (state.fixed is not None) == lean
@@ -131,13 +131,17 @@ def test_the_kernel_that_keeps_and_reads(heads, groups, width, kind):
 @pytest.mark.cuda
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("width", [1, 48, 768, 1000])
-@pytest.mark.parametrize("norm", ["layer", "layer, no bias", "rms"])
+@pytest.mark.parametrize("norm", ["layernorm", "layernorm, no bias", "rmsnorm"])
 def test_the_kernel_that_adds_and_normalises(norm, width, kind):
     from regard.generation.fused_decode import adding
     from regard.models.norm import LayerNorm
 
     torch.manual_seed(0)
-    made = nn.RMSNorm(width, eps=1e-5) if norm == "rms" else LayerNorm(width, bias=norm == "layer")
+    made = (
+        nn.RMSNorm(width, eps=1e-5)
+        if norm == "rmsnorm"
+        else LayerNorm(width, bias=norm == "layernorm")
+    )
     for weight in made.parameters():
         nn.init.normal_(weight)
     made = made.to("cuda", kind)
@@ -156,7 +160,7 @@ def test_the_kernel_that_adds_and_normalises(norm, width, kind):
 def test_texts_outgrow_their_room(model, device, monkeypatch):
     monkeypatch.setattr(module, "SLOTS", 4)
     monkeypatch.setattr("regard.generation.state.SLOTS", 4)
-    made = MODELS[model](length=64).to(device)
+    made = MODELS[model](context_length=64).to(device)
     found, right = (written(made, device, lean=lean, steps=20) for lean in (True, False))
     for one, other in zip(found, right, strict=True):
         torch.testing.assert_close(one, other, **EXACT)
@@ -169,7 +173,7 @@ def test_texts_outgrow_their_room(model, device, monkeypatch):
 def test_texts_may_start_at_different_lengths(model, kind, device):
     """Each is written as it would be alone; a window, which only blocks know, is no exception."""
     fields = {"mask": "causal & window(3)"} if kind == "window" else LEAN[kind]
-    made = MODELS[model](**fields, length=16).to(device)
+    made = MODELS[model](**fields, context_length=16).to(device)
     torch.manual_seed(2)
     words, lengths = torch.randint(W, (3, 9)).to(device), [4, 1, 2]
     prompts = torch.where(
@@ -178,15 +182,15 @@ def test_texts_may_start_at_different_lengths(model, kind, device):
         0,
     )
     state = started(made, device)
-    together = [made.step(prompts, state, lengths)]
+    together = [made.decode(prompts, state, lengths)]
     for at in range(4):
         new = torch.stack([words[row, lengths[row] + at] for row in range(3)])
-        together.append(made.step(new[:, None], state).clone())
+        together.append(made.decode(new[:, None], state).clone())
     for row, length in enumerate(lengths):
         alone = started(made, device)
-        scores = [made.step(words[:, :length], alone)[row]]
+        scores = [made.decode(words[:, :length], alone)[row]]
         for at in range(4):
-            scores.append(made.step(words[:, length + at, None], alone)[row].clone())
+            scores.append(made.decode(words[:, length + at, None], alone)[row].clone())
         torch.testing.assert_close(
             torch.stack([t[row] for t in together]), torch.stack(scores), **EXACT
         )
@@ -197,12 +201,12 @@ def test_lengths_are_one_for_each_text_and_only_at_the_start():
     words = torch.zeros(3, 4, dtype=torch.long)
     for lengths in ([1, 2], [0, 1, 2], [1, 2, 5]):
         with expect_error(ValueError):
-            model.step(words, model.begin(3), lengths)
-    state = model.begin(3)
-    model.step(words, state, [4, 4, 4])
+            model.decode(words, model.empty_state(3), lengths)
+    state = model.empty_state(3)
+    model.decode(words, state, [4, 4, 4])
     assert state.lengths is None  # they do not differ
     with expect_error(ValueError):
-        model.step(words, state, [1, 2, 3])
+        model.decode(words, state, [1, 2, 3])
 
 
 @DEVICES
@@ -214,9 +218,9 @@ def test_several_words_at_once_go_in_one_by_one(model, device):
     for lean in (True, False):
         state = started(made, device)
         state.lean = lean
-        made.step(words[:, :2], state)
-        made.step(words[:, 2:3], state)
-        states.append(made.step(words[:, 3:], state))
+        made.decode(words[:, :2], state)
+        made.decode(words[:, 2:3], state)
+        states.append(made.decode(words[:, 3:], state))
     torch.testing.assert_close(*states, **EXACT)
 
 
@@ -227,7 +231,7 @@ def test_observers_see_what_they_see_through_the_blocks(model, device):
     plain = written(made, device, lean=True)
     seen = {}
     for lean in (True, False):
-        with watch(made, "decoder.*") as watched:
+        with watch(made, "blocks.*") as watched:
             scores = written(made, device, lean=lean)
         seen[lean] = watched
         for one, other in zip(scores, plain, strict=True):
@@ -246,12 +250,12 @@ def test_observers_see_what_they_see_through_the_blocks(model, device):
 def test_weights_may_change_or_move_between_texts(model, device):
     made = MODELS[model]().to(device)
     before = written(made, device, lean=True)
-    made.decoder[0].attention.to_k.weight.data *= 2  # which no version counter notices
+    made.blocks[0].attention.to_k.weight.data *= 2  # which no version counter notices
     after = written(made, device, lean=True)
     assert not torch.equal(before[3], after[3])
     for one, right in zip(after, written(made, device, lean=False), strict=True):
         torch.testing.assert_close(one, right, **EXACT)
-    part = made.to("cpu").to(device).decoder[0].feed_forward.to_out
+    part = made.to("cpu").to(device).blocks[0].mlp.fc2
     part.weight = nn.Parameter(part.weight * 3)
     found, right = (written(made, device, lean=lean) for lean in (True, False))
     assert not torch.equal(found[3], after[3])
@@ -260,14 +264,14 @@ def test_weights_may_change_or_move_between_texts(model, device):
 
 
 def test_a_table_of_places_ends_where_it_ends():
-    model = test_gpt.made(length=4)
+    model = test_gpt.made(context_length=4)
     with torch.inference_mode():
-        state = model.begin(1)
+        state = model.empty_state(1)
         word = torch.zeros(1, 1, dtype=torch.long)
         for _ in range(4):
-            model.step(word, state)
+            model.decode(word, state)
         with expect_error(ValueError):
-            model.step(word, state)
+            model.decode(word, state)
 
 
 @pytest.mark.cuda
@@ -275,12 +279,12 @@ def test_rooms_are_lent_again_and_go_with_their_model():
     model = test_gpt.made().cuda()
     words = torch.randint(W, (3, 2)).cuda()
 
-    def write(count: int) -> Writing:
+    def write(count: int) -> DecodingState:
         with torch.inference_mode():
-            state = model.begin(count)
-            model.step(words[:1].expand(count, 2), state)
+            state = model.empty_state(count)
+            model.decode(words[:1].expand(count, 2), state)
             for _ in range(3):
-                model.step(words[:1, :1].expand(count, 1), state)
+                model.decode(words[:1, :1].expand(count, 1), state)
         return state
 
     first = write(3)
@@ -304,54 +308,62 @@ def test_rooms_are_lent_again_and_go_with_their_model():
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=str)
 def test_generation_on_a_gpu_says_what_a_cpu_says(kind):
     torch.manual_seed(0)
-    model = GPT(GPTConfig(words=200, width=64, layers=3, heads=4, length=256)).eval()
+    model = GPT(GPTConfig(vocab_size=200, width=64, layers=3, heads=4, context_length=256)).eval()
     for weight in model.parameters():
         if weight.ndim > 1:
             nn.init.normal_(weight, std=0.4)
     prompt = torch.randint(200, (5, 7))
-    rules = Rules(begin=0, end=1, longest=SLOTS + 20, shortest=SLOTS + 20)
+    rules = GenerationConfig(
+        bos_id=0, eos_id=1, max_new_tokens=SLOTS + 20, min_new_tokens=SLOTS + 20
+    )
     right = greedy(model, 5, rules, prompt=prompt)
     model = model.cuda().to(kind)
     found = greedy(model, 5, rules, prompt=prompt)
     if kind == torch.float32:
-        assert found.words == right.words
+        assert found.tokens == right.tokens
         searched = beam_search(model, 5, rules, prompt=prompt, beams=3)
-        assert searched.words == beam_search(model.cpu(), 5, rules, prompt=prompt, beams=3).words
+        assert searched.tokens == beam_search(model.cpu(), 5, rules, prompt=prompt, beams=3).tokens
     else:  # narrow numbers stray, though not at once
         same = [
             next((i for i, (a, b) in enumerate(zip(x, y, strict=True)) if a != b), len(x))
-            for x, y in zip(found.words, right.words, strict=True)
+            for x, y in zip(found.tokens, right.tokens, strict=True)
         ]
         assert sum(same) / 5 > 3
     draws = torch.Generator().manual_seed(0)
-    assert len(sample(model, 5, rules, prompt=prompt, texts=2, generator=draws).words) == 10
+    assert len(sample(model, 5, rules, prompt=prompt, texts=2, generator=draws).tokens) == 10
 
 
 def test_prompts_of_different_lengths_go_on_behind_a_table_of_more_places_than_a_room_has():
     torch.manual_seed(0)
-    model = GPT(GPTConfig(words=W, width=16, layers=2, heads=2, length=4 * SLOTS)).double().eval()
-    rules, prompts = Rules(begin=0, end=1, longest=5), [[2, 3, 4], [5]]
-    together = greedy(model, 2, rules, prompt=prompts).words
-    assert together == [greedy(model, 1, rules, prompt=[one]).words[0] for one in prompts]
+    model = (
+        GPT(GPTConfig(vocab_size=W, width=16, layers=2, heads=2, context_length=4 * SLOTS))
+        .double()
+        .eval()
+    )
+    rules, prompts = GenerationConfig(bos_id=0, eos_id=1, max_new_tokens=5), [[2, 3, 4], [5]]
+    together = greedy(model, 2, rules, prompt=prompts).tokens
+    assert together == [greedy(model, 1, rules, prompt=[one]).tokens[0] for one in prompts]
 
 
 def test_a_short_text_goes_on_when_the_longest_has_left():
     torch.manual_seed(0)
-    model = GPT(GPTConfig(words=W, width=16, layers=1, heads=2, length=16)).double().eval()
-    state = model.begin(2)
+    model = (
+        GPT(GPTConfig(vocab_size=W, width=16, layers=1, heads=2, context_length=16)).double().eval()
+    )
+    state = model.empty_state(2)
     with torch.inference_mode():
-        model.step(torch.randint(W, (2, 15)), state, lengths=[15, 1])
-        model.step(torch.randint(W, (2, 1)), state)
+        model.decode(torch.randint(W, (2, 15)), state, lengths=[15, 1])
+        model.decode(torch.randint(W, (2, 1)), state)
         state.reorder(torch.tensor([[1]]))
-        assert model.step(torch.zeros(1, 1, dtype=torch.long), state).isfinite().all()
+        assert model.decode(torch.zeros(1, 1, dtype=torch.long), state).isfinite().all()
 
 
 def test_rows_of_nobody_begin_anew_in_a_room_that_is_lent_again():
     model = test_gpt.made()
     with torch.inference_mode():
-        state = model.begin(4)
+        state = model.empty_state(4)
         for _ in range(3):
-            model.step(torch.zeros(4, 1, dtype=torch.long), state)
+            model.decode(torch.zeros(4, 1, dtype=torch.long), state)
         room = state.fixed
         assert room is not None and room.next.tolist() == [3] * 4
         room.take(room, 3, torch.tensor([2, 0]), None)

@@ -42,7 +42,7 @@ WORDS = (("lovely", "good"), ("dreadful", "bad"))
 def trained(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A classifier of texts with its evaluation, curves and report."""
     run = rg.train(
-        "sentiment",
+        "classify-text",
         data=table,
         epochs=2,
         model={"width": 8, "layers": 1, "heads": 2},
@@ -105,7 +105,7 @@ def test_names_of_a_run_and_of_its_figures_are_text_in_a_notebook(
 ) -> None:
     path = tmp_path / "<svg onload=alert(1)>"
     shutil.copytree(trained, path)
-    (path / "metrics.jsonl").write_text(json.dumps({"epoch": 1, f"validation.{ATTACK}": 0.5}))
+    (path / "metrics.jsonl").write_text(json.dumps({"epoch": 1, f"val/{ATTACK}": 0.5}))
     shown = edited(path)._repr_html_()
     assert runs_nothing(shown) and "onload=alert(1)" in html.unescape(shown)
 
@@ -122,10 +122,7 @@ def attacked(run: Path) -> None:
     facts = json.loads((run / "data.json").read_text(encoding="utf-8"))
     facts |= {"data": ATTACK, "classes": [f"{ATTACK}{number}" for number in range(2)]}
     (run / "data.json").write_text(json.dumps(facts), encoding="utf-8")
-    lines = [
-        {**line, f"validation.{ATTACK}": 0.5}
-        for line in RunFolder(run, accept_edits=True).metrics()
-    ]
+    lines = [{**line, f"val/{ATTACK}": 0.5} for line in RunFolder(run, accept_edits=True).metrics()]
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     evaluation = run / "evaluation-validation.json"
     found = json.loads(evaluation.read_text(encoding="utf-8"))
@@ -141,7 +138,7 @@ def as_config(run: Path) -> Any:
 def test_nothing_that_a_run_says_becomes_markup_of_its_report_or_of_a_look(run: Path) -> None:
     attacked(run)
     loaded = edited(run)
-    assert loaded.facts.classes[0] == f"{ATTACK}0"
+    assert loaded.metadata.classes[0] == f"{ATTACK}0"
     looked = loaded.look(f"lovely {ATTACK}")
     page = looked.write(run.parent / "look.html").read_text(encoding="utf-8")
     assert runs_nothing(looked._repr_html_())
@@ -158,17 +155,17 @@ def test_nothing_that_a_run_says_becomes_markup_of_its_report_or_of_a_look(run: 
 
 
 LINES = {
-    "a word": '{"epoch": 1, "loss": "low"}',
-    "nothing": '{"epoch": 1, "loss": null}',
-    "a list": '{"epoch": 1, "validation.accuracy": [1]}',
-    "a truth": '{"epoch": 1, "seconds": true}',
+    "a word": '{"epoch": 1, "train/loss": "low"}',
+    "nothing": '{"epoch": 1, "train/loss": null}',
+    "a list": '{"epoch": 1, "val/accuracy": [1]}',
+    "a truth": '{"epoch": 1, "train_seconds": true}',
     "a word for an epoch": '{"epoch": "1"}',
     "half an epoch": '{"epoch": 1.5}',
     "no epoch": '{"epoch": NaN}',
     "epochs before the first": '{"epoch": -1}',
-    "a number for a truth": '{"epoch": 1, "best": 1}',
-    "a huge number": f'{{"loss": 1{"0" * 400}}}',
-    "depth": f'{{"loss": {"[" * 100_000}',
+    "a number for a truth": '{"epoch": 1, "is_best": 1}',
+    "a huge number": f'{{"train/loss": 1{"0" * 400}}}',
+    "depth": f'{{"train/loss": {"[" * 100_000}',
 }
 
 
@@ -185,9 +182,10 @@ def test_a_line_of_metrics_that_is_wrong_is_named(run: Path, case: str) -> None:
 
 
 def test_figures_may_be_no_numbers_where_a_training_went_astray() -> None:
-    line = '{"epoch": 2, "loss": NaN, "best": false, "validation.loss": Infinity, "seconds": 3}'
+    figures = '"train/loss": NaN, "is_best": false, "val/loss": Infinity, "train_seconds": 3'
+    line = f'{{"epoch": 2, {figures}}}'
     found = read_line(line, "here")
-    assert found is not None and found["seconds"] == 3 and found["best"] is False
+    assert found is not None and found["train_seconds"] == 3 and found["is_best"] is False
     assert read_line('{"epoch": 1, "lo', "here") is None  # where a process was killed
     assert read_line("[1, 2]", "here") is None
 
@@ -241,7 +239,7 @@ def broken(run: Path, name: str) -> Iterator[str]:
 def asked(run: Path, name: str) -> Iterator[Callable[[], object]]:
     """What is done with a run, one file of which is not as it was."""
     loaded = edited(run)
-    yield lambda: loaded.facts
+    yield lambda: loaded.metadata
     yield lambda: write_curves(loaded.folder)
     yield loaded.__repr__
     if name in ("config.toml", "data.json"):  # the others decide no answer

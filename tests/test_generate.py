@@ -13,7 +13,7 @@ from golden import expect_error
 from regard.attention import watch
 from regard.generation.sample import (
     Generated,
-    Rules,
+    GenerationConfig,
     beam_search,
     greedy,
     narrowed,
@@ -33,10 +33,10 @@ class Chain:
     def __init__(self) -> None:
         self.sizes: list[int] = []  # rows at each step
 
-    def start(self, tables: Tensor) -> "ChainTexts":
+    def new_state(self, tables: Tensor) -> "ChainTexts":
         return ChainTexts(tables)
 
-    def step(self, words: Tensor, state: "ChainTexts") -> Tensor:
+    def decode(self, words: Tensor, state: "ChainTexts") -> Tensor:
         self.sizes.append(len(words))
         assert len(words) == len(state)
         state.steps += 1
@@ -67,38 +67,38 @@ def tables(items: int, words: int = 6, seed: int = 0) -> Tensor:
 
 def writer(**fields) -> Captioner:
     """A captioner whose words hang on the image, so that texts differ and end at all lengths."""
-    model = made(words=12, tied=False, **fields)
-    for block in model.decoder:
+    model = made(vocab_size=12, tie_embeddings=False, **fields)
+    for block in model.blocks:
         block.cross.to_out.weight.data *= 4
-        block.feed_forward_norm.bias.data *= 0  # what every word has in common is taken away
-    if model.config.order == "pre":
+        block.mlp_norm.bias.data *= 0  # what every word has in common is taken away
+    if model.config.norm_first:
         model.norm.bias.data *= 0
-    model.to_words.weight.data[END] *= 2
+    model.lm_head.weight.data[END] *= 2
     return model
 
 
 def plain_beam_search(
-    logits_after, rules: Rules, beams: int, penalty: float, stop: str
+    logits_after, rules: GenerationConfig, beams: int, penalty: float, stop: str
 ) -> list[tuple[float, list[int]]]:
     """One item, every draft read anew from its first word, every continuation sorted."""
-    drafts, done = [(0.0, [rules.begin])], []
-    for length in range(1, rules.longest + 1):
+    drafts, done = [(0.0, [rules.bos_id])], []
+    for length in range(1, rules.max_new_tokens + 1):
         every = []
         for total, text in drafts:
             chances = logits_after(text).log_softmax(-1).tolist()
-            shut = set(rules.never)
-            if length - 1 < rules.shortest:
-                shut.add(rules.end)
-            if n := rules.no_repeat:
+            shut = set(rules.suppress_tokens)
+            if length - 1 < rules.min_new_tokens:
+                shut.add(rules.eos_id)
+            if n := rules.no_repeat_ngram_size:
                 runs = {tuple(text[at : at + n]) for at in range(len(text) - n + 1)}
                 shut |= {w for w in range(len(chances)) if (*text[len(text) + 1 - n :], w) in runs}
             if len(shut) == len(chances):
-                shut.remove(rules.end)
+                shut.remove(rules.eos_id)
             every += [(total + c, [*text, w]) for w, c in enumerate(chances) if w not in shut]
         every.sort(key=lambda draft: -draft[0])
         drafts = []
         for rank, (total, text) in enumerate(every[: 2 * beams]):
-            if text[-1] != rules.end and length < rules.longest:
+            if text[-1] != rules.eos_id and length < rules.max_new_tokens:
                 drafts.append((total, text))
             elif rank < beams:
                 done.append((total / length**penalty, text[1:]))
@@ -107,7 +107,7 @@ def plain_beam_search(
         if not drafts:
             break
         if len(done) == beams:
-            far = rules.longest if stop == "proven" and penalty > 0 else length
+            far = rules.max_new_tokens if stop == "proven" and penalty > 0 else length
             if stop == "first" or drafts[0][0] / far**penalty <= done[-1][0]:
                 break
     return done
@@ -115,18 +115,18 @@ def plain_beam_search(
 
 def as_they_say(generated: Generated) -> list[list[int]]:
     """The texts with their ends, as the plain search and transformers have them."""
-    pairs = zip(generated.words, generated.finished, strict=True)
+    pairs = zip(generated.tokens, generated.finished, strict=True)
     return [[*words, END] if finished else words for words, finished in pairs]
 
 
 FIELDS = st.fixed_dictionaries(
     {
-        "longest": st.integers(1, 7),
-        "shortest": st.integers(0, 4),
-        "no_repeat": st.integers(0, 3),
-        "never": st.sampled_from([(), (0,), (0, 1)]),
+        "max_new_tokens": st.integers(1, 7),
+        "min_new_tokens": st.integers(0, 4),
+        "no_repeat_ngram_size": st.integers(0, 3),
+        "suppress_tokens": st.sampled_from([(), (0,), (0, 1)]),
     }
-).filter(lambda fields: fields["shortest"] <= fields["longest"])
+).filter(lambda fields: fields["min_new_tokens"] <= fields["max_new_tokens"])
 STOPS = ("first", "likely", "proven")
 
 
@@ -139,7 +139,7 @@ STOPS = ("first", "likely", "proven")
 )
 @examples(150)
 def test_beam_search_is_the_plain_one_on_any_chain(fields, beams, penalty, stop, seed):
-    rules = Rules(begin=BEGIN, end=END, **fields)
+    rules = GenerationConfig(bos_id=BEGIN, eos_id=END, **fields)
     chains = tables(3, seed=seed)
     found = beam_search(
         Chain(), chains, rules, beams=beams, length_penalty=penalty, stop=stop, texts=beams
@@ -156,14 +156,21 @@ def test_beam_search_is_the_plain_one_on_any_chain(fields, beams, penalty, stop,
             assert next(said) == ([], -math.inf)
 
 
-@pytest.mark.parametrize("kind", [{}, {"place": "rotary", "order": "post"}], ids=str)
+@pytest.mark.parametrize("kind", [{}, {"pos_embed": "rope", "norm_first": False}], ids=str)
 @pytest.mark.parametrize("stop", STOPS)
 def test_beam_search_through_the_caches_is_the_plain_one_without(kind, stop):
     model = writer(**kind)
     context = torch.randn(6, 5, 6, dtype=torch.float64)
-    rules = Rules(begin=BEGIN, end=END, longest=9, shortest=1, no_repeat=2, never=(0,))
+    rules = GenerationConfig(
+        bos_id=BEGIN,
+        eos_id=END,
+        max_new_tokens=9,
+        min_new_tokens=1,
+        no_repeat_ngram_size=2,
+        suppress_tokens=(0,),
+    )
     found = beam_search(model, context, rules, beams=3, length_penalty=0.2, stop=stop, texts=2)
-    assert kind or len(set(map(len, found.words))) > 2  # items did leave at different steps
+    assert kind or len(set(map(len, found.tokens))) > 2  # items did leave at different steps
     said = as_they_say(found)
     with torch.no_grad():
         for i in range(6):
@@ -182,7 +189,7 @@ def test_beam_search_through_the_caches_is_the_plain_one_without(kind, stop):
 @pytest.mark.parametrize("penalty", [0.0, 1.0, -1.0])
 def test_with_beams_enough_the_search_finds_the_best_of_all_texts(penalty):
     chains, longest = tables(4, words=4), 4
-    rules = Rules(begin=BEGIN, end=END, longest=longest)
+    rules = GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=longest)
     found = beam_search(
         Chain(), chains, rules, beams=4**longest, length_penalty=penalty, stop="proven"
     )
@@ -207,7 +214,7 @@ def test_with_beams_enough_the_search_finds_the_best_of_all_texts(penalty):
 
 @pytest.mark.parametrize("beams", [2, 3, 5])
 def test_a_listener_to_beams_hears_only_words_that_stay(beams):
-    rules, heard = Rules(begin=0, end=1, longest=9), {}
+    rules, heard = GenerationConfig(bos_id=0, eos_id=1, max_new_tokens=9), {}
 
     def listen(item, words):
         heard.setdefault(item, []).append(words)
@@ -215,17 +222,17 @@ def test_a_listener_to_beams_hears_only_words_that_stay(beams):
     out = beam_search(Chain(), tables(40, seed=3), rules, beams=beams, listen=listen)
     assert out == beam_search(Chain(), tables(40, seed=3), rules, beams=beams)
     for item, grown in heard.items():
-        for less, more in itertools.pairwise([[], *grown, out.words[item]]):
+        for less, more in itertools.pairwise([[], *grown, out.tokens[item]]):
             assert more[: len(less)] == less
     sooner = [item for item, grown in heard.items() if any(grown)]
     assert len(sooner) > 10  # it is not all kept for the end
 
 
 def test_one_beam_is_greedy():
-    rules = Rules(begin=BEGIN, end=END, longest=8)
+    rules = GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=8)
     one = beam_search(Chain(), tables(20), rules, beams=1, length_penalty=0.0, stop="first")
     likeliest = greedy(Chain(), tables(20), rules)
-    assert one.words == likeliest.words and one.finished == likeliest.finished
+    assert one.tokens == likeliest.tokens and one.finished == likeliest.finished
     assert one.scores == pytest.approx(likeliest.scores)
     assert one.rows == likeliest.rows
 
@@ -236,30 +243,32 @@ def test_one_beam_is_greedy():
 THEIRS = {"first": True, "likely": False, "proven": "never"}
 SHUT = [
     {},
-    {"no_repeat": 2},
-    {"no_repeat": 3, "shortest": 2},
-    {"never": (0, 1, 7), "shortest": 2},
+    {"no_repeat_ngram_size": 2},
+    {"no_repeat_ngram_size": 3, "min_new_tokens": 2},
+    {"suppress_tokens": (0, 1, 7), "min_new_tokens": 2},
 ]
 
 
-def their_words(theirs, context: Tensor, rules: Rules, **options) -> tuple[list[list[int]], list]:
+def their_words(
+    theirs, context: Tensor, rules: GenerationConfig, **options
+) -> tuple[list[list[int]], list]:
     begin = torch.full((len(context), 1), BEGIN)
     out = theirs.generate(
         begin,
         attention_mask=torch.ones_like(begin),
         encoder_hidden_states=context,
         do_sample=False,
-        max_new_tokens=rules.longest,
-        min_new_tokens=rules.shortest or None,
-        no_repeat_ngram_size=rules.no_repeat,
-        suppress_tokens=list(rules.never) or None,
+        max_new_tokens=rules.max_new_tokens,
+        min_new_tokens=rules.min_new_tokens or None,
+        no_repeat_ngram_size=rules.no_repeat_ngram_size,
+        suppress_tokens=list(rules.suppress_tokens) or None,
         return_dict_in_generate=True,
         output_scores=True,
         **options,
     )
     texts = []
     for row in out.sequences[:, 1:].tolist():
-        texts.append(row[: row.index(END) + 1] if END in row else row[: rules.longest])
+        texts.append(row[: row.index(END) + 1] if END in row else row[: rules.max_new_tokens])
     return texts, getattr(out, "sequences_scores", None)
 
 
@@ -267,7 +276,7 @@ def their_words(theirs, context: Tensor, rules: Rules, **options) -> tuple[list[
 def test_greedy_words_are_transformers(shut):
     ours, theirs, _ = gpt2(words=W)
     context = torch.randn(60, 5, 12)
-    rules = Rules(begin=BEGIN, end=END, longest=12, **shut)
+    rules = GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=12, **shut)
     right, _ = their_words(theirs, context, rules)
     assert len(set(map(len, right))) > 1  # the test would say little of texts that never end
     assert as_they_say(greedy(ours, context, rules)) == right
@@ -275,11 +284,11 @@ def test_greedy_words_are_transformers(shut):
 
 @pytest.mark.parametrize("shut", SHUT, ids=str)
 @pytest.mark.parametrize("stop", STOPS)
-@pytest.mark.parametrize("penalty", [1.0, 0.0, 2.0, -1.0], ids="penalty={}".format)
+@pytest.mark.parametrize("penalty", [1.0, 0.0, 2.0, -1.0], ids="length_penalty={}".format)
 def test_beams_are_transformers_word_for_word(shut, stop, penalty):
     ours, theirs, _ = gpt2(words=W)
     context = torch.randn(40, 5, 12)
-    rules = Rules(begin=BEGIN, end=END, longest=12, **shut)
+    rules = GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=12, **shut)
     right, scores = their_words(
         theirs,
         context,
@@ -314,19 +323,19 @@ def test_narrowing_leaves_the_words_that_transformers_leave(top_k, top_p):
 def test_maps_of_a_finished_text_are_the_weights_it_was_written_with(beams):
     model = writer(layers=3)
     context = torch.randn(5, 7, 6, dtype=torch.float64)
-    rules = Rules(begin=BEGIN, end=END, longest=9, never=(0,))
+    rules = GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=9, suppress_tokens=(0,))
     texts = min(2, beams)
-    with watch(model, "decoder.*.cross") as seen:
+    with watch(model, "blocks.*.cross") as seen:
         found = beam_search(model, context, rules, beams=beams, length_penalty=0.0, texts=texts)
-    assert len({len(words) for words in found.words}) > 1
-    maps = caption_maps(model, context, found.words, begin=BEGIN)
-    longest = max(map(len, found.words))
+    assert len({len(words) for words in found.tokens}) > 1
+    maps = caption_maps(model, context, found.tokens, begin=BEGIN)
+    longest = max(map(len, found.tokens))
     assert maps.shape == (5 * texts, 3, 2, longest + 1, 7)
-    for text, (words, rows) in enumerate(zip(found.words, found.rows, strict=True)):
+    for text, (words, rows) in enumerate(zip(found.tokens, found.rows, strict=True)):
         assert len(rows) == len(words) + found.finished[text]
         for step, row in enumerate(rows):
             for layer in range(3):
-                call = seen.calls(f"decoder.{layer}.cross")[step]
+                call = seen.calls(f"blocks.{layer}.cross")[step]
                 recorded = call.weights().movedim(-2, 1).flatten(0, 1)[row]  # (b k) h m
                 torch.testing.assert_close(maps[text, layer, :, step], recorded, rtol=0, atol=1e-12)
         assert not maps[text, :, :, len(words) + 1 :].any()
@@ -336,13 +345,18 @@ def test_maps_of_a_finished_text_are_the_weights_it_was_written_with(beams):
 def test_rows_of_sampled_texts_lead_to_their_weights_too(texts):
     model = writer()
     context = torch.randn(5, 7, 6, dtype=torch.float64)
-    with watch(model, "decoder.1.cross") as seen:
-        found = sample(model, context, Rules(begin=BEGIN, end=END, longest=9), texts=texts)
-    assert len(set(map(len, found.words))) > 1
-    maps = caption_maps(model, context, found.words, begin=BEGIN)
+    with watch(model, "blocks.1.cross") as seen:
+        found = sample(
+            model,
+            context,
+            GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=9),
+            texts=texts,
+        )
+    assert len(set(map(len, found.tokens))) > 1
+    maps = caption_maps(model, context, found.tokens, begin=BEGIN)
     for text, rows in enumerate(found.rows):
         for step, row in enumerate(rows):
-            weights = seen.calls("decoder.1.cross")[step].weights()
+            weights = seen.calls("blocks.1.cross")[step].weights()
             recorded = weights.movedim(-2, 1).flatten(0, 1)[row]  # (b k) h m
             torch.testing.assert_close(maps[text, 1, :, step], recorded, rtol=0, atol=1e-12)
 
@@ -359,16 +373,19 @@ SEARCHES = {
 
 @pytest.mark.parametrize("how", SEARCHES)
 def test_an_item_does_not_feel_its_neighbours(how):
-    chains, rules = tables(7), Rules(begin=BEGIN, end=END, longest=6, no_repeat=2)
+    chains, rules = (
+        tables(7),
+        GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=6, no_repeat_ngram_size=2),
+    )
     together = SEARCHES[how](Chain(), chains, rules)
     alone = [SEARCHES[how](Chain(), chains[i : i + 1], rules) for i in range(7)]
-    for name in ("words", "scores", "finished"):
+    for name in ("tokens", "scores", "finished"):
         assert getattr(together, name) == [one for a in alone for one in getattr(a, name)]
     assert SEARCHES[how](Chain(), chains[:0], rules) == Generated([], [], [], [])
 
 
 def test_finished_items_leave_the_batch():
-    chains, rules = tables(30), Rules(begin=BEGIN, end=END, longest=10)
+    chains, rules = tables(30), GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=10)
     for search, rows in ((greedy, 1), (SEARCHES["beams"], 3)):
         writer = Chain()
         found = search(writer, chains, rules)
@@ -383,11 +400,11 @@ def test_finished_items_leave_the_batch():
 def test_a_prompt_is_continued_and_counts_for_repetition():
     model = writer()
     context, prompt = torch.randn(4, 5, 6, dtype=torch.float64), torch.tensor([[3, 4, 5]] * 4)
-    rules = Rules(begin=BEGIN, end=END, longest=5, no_repeat=1)
+    rules = GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=5, no_repeat_ngram_size=1)
     for search in SEARCHES.values():
         found = search(model, context, rules, prompt=prompt)
-        each = len(found.words) // 4
-        for i, words in enumerate(found.words):
+        each = len(found.tokens) // 4
+        for i, words in enumerate(found.tokens):
             assert len({*prompt[i // each].tolist(), *words}) == 3 + len(words)
     whole = prompt
     for _ in range(5):
@@ -395,17 +412,19 @@ def test_a_prompt_is_continued_and_counts_for_repetition():
             last = model(context, whole)[:, -1].scatter(-1, whole, -torch.inf)
         whole = torch.cat([whole, last.argmax(-1, keepdim=True)], 1)
     right = [row[: row.index(END)] if END in row else row for row in whole[:, 3:].tolist()]
-    assert greedy(model, context, rules, prompt=prompt).words == right
+    assert greedy(model, context, rules, prompt=prompt).tokens == right
     with expect_error(ValueError):
         greedy(model, context, rules, prompt=prompt[:3])
 
 
 def test_a_text_that_may_say_nothing_more_ends():
     # Of three words, one begins, one ends and one is said: then nothing but the end is left.
-    rules = Rules(begin=BEGIN, end=END, longest=9, shortest=5, no_repeat=1)
+    rules = GenerationConfig(
+        bos_id=BEGIN, eos_id=END, max_new_tokens=9, min_new_tokens=5, no_repeat_ngram_size=1
+    )
     for search in (greedy, lambda *a: beam_search(*a, beams=2)):
         found = search(Chain(), tables(4, words=3), rules)
-        assert found.words == [[0]] * 4 and found.finished == [True] * 4
+        assert found.tokens == [[0]] * 4 and found.finished == [True] * 4
 
 
 # By chance
@@ -413,7 +432,7 @@ def test_a_text_that_may_say_nothing_more_ends():
 
 def test_sampled_words_come_as_often_as_they_are_likely():
     chain = tables(2)
-    rules = Rules(begin=BEGIN, end=END, longest=1)
+    rules = GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=1)
     drawn = 20_000
     found = sample(
         Chain(),
@@ -434,7 +453,10 @@ def test_sampled_words_come_as_often_as_they_are_likely():
 
 
 def test_sampling_repeats_with_its_generator_and_scores_by_the_model_itself():
-    model, rules = writer(), Rules(begin=BEGIN, end=END, longest=8, never=(0,))
+    model, rules = (
+        writer(),
+        GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=8, suppress_tokens=(0,)),
+    )
     context = torch.randn(4, 5, 6, dtype=torch.float64)
 
     def draw(seed: int, **options) -> Generated:
@@ -443,17 +465,17 @@ def test_sampling_repeats_with_its_generator_and_scores_by_the_model_itself():
 
     options = {"temperature": 3.0, "top_k": 10, "top_p": 0.9}
     found = draw(1, **options)
-    assert found == draw(1, **options) and found.words != draw(2, **options).words
-    assert all(0 not in words for words in found.words)
+    assert found == draw(1, **options) and found.tokens != draw(2, **options).tokens
+    assert all(0 not in words for words in found.tokens)
     for i, (text, score) in enumerate(zip(as_they_say(found), found.scores, strict=True)):
         with torch.no_grad():
             logits = model(context[i // 3 : i // 3 + 1], torch.tensor([[BEGIN, *text[:-1]]]))
         chances = logits[0].log_softmax(-1).gather(-1, torch.tensor(text)[:, None])
         assert score == pytest.approx(chances.sum().item(), rel=1e-9)
 
-    likeliest = [words for words in greedy(model, context, rules).words for _ in range(3)]
-    assert draw(1, top_k=1).words == draw(1, temperature=1e-6).words == likeliest
-    assert draw(1, temperature=3.0, top_p=1e-9).words == likeliest
+    likeliest = [words for words in greedy(model, context, rules).tokens for _ in range(3)]
+    assert draw(1, top_k=1).tokens == draw(1, temperature=1e-6).tokens == likeliest
+    assert draw(1, temperature=3.0, top_p=1e-9).tokens == likeliest
 
 
 # Mistakes
@@ -462,27 +484,27 @@ def test_sampling_repeats_with_its_generator_and_scores_by_the_model_itself():
 @pytest.mark.parametrize(
     "fields",
     [
-        {"longest": 0},
-        {"shortest": 9, "longest": 8},
-        {"no_repeat": -1},
-        {"never": (5, END)},
+        {"max_new_tokens": 0},
+        {"min_new_tokens": 9, "max_new_tokens": 8},
+        {"no_repeat_ngram_size": -1},
+        {"suppress_tokens": (5, END)},
     ],
     ids=str,
 )
 def test_rules_that_contradict_are_refused(fields):
     with expect_error(ValueError):
-        Rules(begin=BEGIN, end=END, **fields)
+        GenerationConfig(bos_id=BEGIN, eos_id=END, **fields)
 
 
 def test_wrong_options_are_refused_in_a_sentence():
-    rules = Rules(begin=BEGIN, end=END)
+    rules = GenerationConfig(bos_id=BEGIN, eos_id=END)
     for options in ({"temperature": 0.0}, {"top_k": 0}, {"top_p": 1.5}, {"texts": 0}):
         with expect_error(ValueError):
             sample(Chain(), tables(1), rules, **options)
     with expect_error(ValueError):
         beam_search(Chain(), tables(1), rules, beams=3, texts=4)
     with expect_error(ValueError):
-        greedy(Chain(), tables(1), Rules(begin=1, end=6))
+        greedy(Chain(), tables(1), GenerationConfig(bos_id=1, eos_id=6))
     model = writer().train()
     for search in (greedy, beam_search, sample):
         with expect_error(ValueError):
@@ -491,7 +513,7 @@ def test_wrong_options_are_refused_in_a_sentence():
 
 @pytest.mark.parametrize("texts", [1, 3], ids="texts={}".format)
 def test_a_listener_hears_every_word_of_every_text_as_it_comes(texts):
-    rules = Rules(begin=BEGIN, end=END, longest=8)
+    rules = GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=8)
     heard: dict[int, list[list[int]]] = {}
 
     def listen(text: int, words: list[int]) -> bool:
@@ -503,26 +525,28 @@ def test_a_listener_hears_every_word_of_every_text_as_it_comes(texts):
     alone = sample(Chain(), tables(4), rules, generator=draws[0], **options)
     out = sample(Chain(), tables(4), rules, generator=draws[1], listen=listen, **options)
     assert out == alone and any(out.finished)
-    for text, words in enumerate(out.words):
+    for text, words in enumerate(out.tokens):
         assert heard.get(text, []) == [words[: at + 1] for at in range(len(words))]
 
 
 def test_a_text_ends_where_its_listener_says_and_leaves_the_others_alone():
-    rules = Rules(begin=BEGIN, end=END, longest=8, shortest=8)  # which would never end
+    rules = GenerationConfig(
+        bos_id=BEGIN, eos_id=END, max_new_tokens=8, min_new_tokens=8
+    )  # which would never end
     whole = greedy(Chain(), tables(5), rules)
-    assert all(len(words) == 8 for words in whole.words)
+    assert all(len(words) == 8 for words in whole.tokens)
     chain = Chain()
     out = greedy(chain, tables(5), rules, listen=lambda text, words: len(words) == 2 + text)
-    assert [len(words) for words in out.words] == [2, 3, 4, 5, 6] and all(out.finished)
+    assert [len(words) for words in out.tokens] == [2, 3, 4, 5, 6] and all(out.finished)
     assert chain.sizes == [5, 5, 4, 3, 2, 1]  # who is told to stop leaves the batch at once
-    for words, more in zip(out.words, whole.words, strict=True):
+    for words, more in zip(out.tokens, whole.tokens, strict=True):
         assert words == more[: len(words)]
     steps = [len(rows) for rows in out.rows]
     assert steps == [2, 3, 4, 5, 6]
 
 
 def test_a_text_that_several_wait_for_is_heard_no_more_once_it_has_ended():
-    rules = Rules(begin=BEGIN, end=END, longest=6, shortest=6)
+    rules = GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=6, min_new_tokens=6)
     calls: list[int] = []
 
     def listen(text: int, words: list[int]) -> bool:
@@ -531,5 +555,5 @@ def test_a_text_that_several_wait_for_is_heard_no_more_once_it_has_ended():
 
     draw = torch.Generator().manual_seed(1)
     out = sample(Chain(), tables(1), rules, texts=2, generator=draw, listen=listen)
-    assert [len(words) for words in out.words] == [1, 6]
+    assert [len(words) for words in out.tokens] == [1, 6]
     assert calls == [0, *[1] * 6] and out.finished == [True, False]

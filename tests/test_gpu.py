@@ -11,12 +11,12 @@ from torch.nn.functional import scaled_dot_product_attention
 from regard.attention import (
     KVCache,
     Mask,
-    MultiHead,
+    MultiHeadAttention,
     attend,
     attend_fused,
     causal,
-    explain,
-    rotary,
+    explain_kernel,
+    rope,
     watch,
 )
 from regard.models import ViT, ViTConfig
@@ -34,9 +34,9 @@ PATHS = {  # words the chooser must use → (heads, groups, n, m, d, e, mask)
     "reads everything here": (4, 2, 1, 700, 64, 64, "causal"),
     "block mask of causal & window(100)": (4, 2, 2100, 2100, 64, 64, "causal & window(100)"),
     "block mask of causal & (w": (2, 2, 1900, 2300, 128, 128, "causal & (window(70) | sinks(4))"),
-    "block mask of window(64) | ev": (2, 2, 2048, 2048, 64, 64, "window(64) | everywhere(3)"),
+    "block mask of window(64) | gl": (2, 2, 2048, 2048, 64, 64, "window(64) | global_tokens(3)"),
     "block mask of random_keys": (2, 2, 2060, 2060, 32, 32, "random_keys(3, 500, 1) | window(9)"),
-    "block mask of neighbourhood": (2, 2, 2117, 2117, 64, 64, "neighbourhood(2, (46, 46))"),
+    "block mask of neighborhood": (2, 2, 2117, 2117, 64, 64, "neighborhood(2, (46, 46))"),
     "merged: axial": (4, 2, 4096, 4096, 64, 64, "axial((64, 64))"),
     "merged: causal & (window(60)": (
         *(2, 2, 9000, 10000, 64, 64),
@@ -78,9 +78,9 @@ def test_each_kernel_reads_what_the_plain_path_reads(words: str, dtype: torch.dt
     k = torch.randn(2, groups, m, d, device="cuda", dtype=dtype, requires_grad=True)
     v = torch.randn(2, groups, m, e, device="cuda", dtype=dtype, requires_grad=True)
     if dtype != torch.float32:  # cuDNN is chosen for half precision alone
-        assert words in explain(q, k, v, **options)
+        assert words in explain_kernel(q, k, v, **options)
     exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
-    plain, fused = attend(*exact, **options).read, attend_fused(q, k, v, **options)
+    plain, fused = attend(*exact, **options).output, attend_fused(q, k, v, **options)
     check(fused, plain, dtype)
     upstream = torch.randn_like(fused)
     theirs = grad((plain * upstream.double()).sum(), exact)
@@ -92,7 +92,7 @@ def test_nothing_stays_set_after_a_kernel_was_preferred(in_a_plain_process) -> N
     in_a_plain_process(
         """
 import torch
-from regard import MultiHead, attend_fused, explain
+from regard import MultiHeadAttention, attend_fused, explain_kernel
 
 def flags():
     cuda = torch.backends.cuda
@@ -106,10 +106,10 @@ def order():  # torch settles its own preference at its first call
 
 before = flags()
 q = torch.randn(4, 16, 2048, 128, device="cuda", dtype=torch.bfloat16, requires_grad=True)
-assert "cuDNN" in explain(q, q, q)
+assert "cuDNN" in explain_kernel(q, q, q)
 attend_fused(q, q, q).sum().backward()
 attend_fused(q[:, :, :1], q, q).sum().backward()
-layer = MultiHead(128, 2).cuda().bfloat16()
+layer = MultiHeadAttention(128, 2).cuda().bfloat16()
 torch.compile(layer)(torch.randn(1, 256, 128, device="cuda", dtype=torch.bfloat16))
 assert flags() == before, (before, flags())
 after = order()
@@ -126,7 +126,7 @@ assert pristine.stdout.strip() == str(after), (pristine.stdout, after)
 @pytest.mark.parametrize("expression", [None, "causal", "causal & window(100)"])
 def test_a_compiled_layer_equals_the_eager_one(expression: str | None) -> None:
     mask = None if expression is None else Mask.parse(expression)
-    layer = MultiHead(256, 4, groups=2, place=rotary(), mask=mask).cuda()
+    layer = MultiHeadAttention(256, 4, kv_heads=2, pos_embed=rope(), mask=mask).cuda()
     x = torch.randn(2, 640, 256, device="cuda", requires_grad=True)
     with torch.autocast("cuda", torch.bfloat16):
         eager = layer(x)
@@ -143,7 +143,7 @@ def test_a_compiled_layer_equals_the_eager_one(expression: str | None) -> None:
 def test_a_forced_backend_is_respected() -> None:
     q = torch.randn(1, 2, 256, 64, device="cuda", dtype=torch.bfloat16)
     with sdpa_kernel(SDPBackend.MATH):
-        assert "cuDNN" not in explain(q, q, q)
+        assert "cuDNN" not in explain_kernel(q, q, q)
         math = scaled_dot_product_attention(q, q, q)
         assert torch.equal(attend_fused(q, q, q), math)
 
@@ -178,7 +178,7 @@ def test_a_compiled_vit_is_watched_at_the_price_of_one_recompile() -> None:
 
 
 def test_watching_inside_a_captured_graph_is_refused() -> None:
-    layer = MultiHead(64, 4).cuda()
+    layer = MultiHeadAttention(64, 4).cuda()
     x = torch.randn(1, 8, 64, device="cuda")
     layer(x)
     with (
@@ -192,7 +192,7 @@ def test_watching_inside_a_captured_graph_is_refused() -> None:
 @pytest.mark.parametrize("keep", [None, "causal & (window(5) | sinks(2))"])
 def test_decoding_from_a_fixed_cache_replays_as_one_graph(keep: str | None) -> None:
     mask = causal if keep is None else Mask.parse(keep)
-    layer = MultiHead(64, 4, place=rotary(), mask=mask).cuda()
+    layer = MultiHeadAttention(64, 4, pos_embed=rope(), mask=mask).cuda()
     x = torch.randn(3, 24, 64, device="cuda")
     cache = KVCache(size=24, keep=None if keep is None else mask)
     with torch.no_grad():

@@ -16,7 +16,7 @@ from golden import expect_error
 from regard.data.synthetic.scene_captions import captions
 from regard.data.synthetic.scene_grammar import mentioned
 from regard.data.synthetic.scenes import scene
-from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import TokenizerConfig, fit_vocabulary
 from regard.evaluation.bootstrap import Interval, unseen
 from regard.evaluation.grounding import (
     Aim,
@@ -325,12 +325,12 @@ def test_words_of_a_scene_are_found_with_the_boxes_of_their_things():
     assert found > 300
 
 
-@pytest.mark.parametrize("kind", ["words", "bytes"])
+@pytest.mark.parametrize("kind", ["word", "bpe"])
 def test_places_are_those_of_the_pieces_that_the_model_writes(kind):
     pictures = [scene(index, "train") for index in range(40)]
     pairs = [(text, picture) for picture in pictures for text in captions(picture)]
     texts = [text for text, _ in pairs]
-    vocabulary = fit_vocabulary(texts, VocabularyConfig(kind=kind, floor=1, size=420))
+    vocabulary = fit_vocabulary(texts, TokenizerConfig(name=kind, min_frequency=1, vocab_size=420))
     moved = 0
     for text, picture in pairs:
         numbers = vocabulary.encode(text)
@@ -361,7 +361,9 @@ def test_what_is_no_caption_names_nothing_however_it_is_spelt():
 def test_maps_of_a_captioner_can_be_measured():
     torch.manual_seed(0)
     model = Captioner(
-        CaptionerConfig(words=9, width=16, heads=2, layers=3, context_width=8, length=16)
+        CaptionerConfig(
+            vocab_size=9, width=16, heads=2, layers=3, encoder_width=8, context_length=16
+        )
     ).eval()
     words = [[4, 5, 6], [7, 8]]
     maps = caption_maps(model, torch.randn(2, 12, 8), words, begin=1).numpy()

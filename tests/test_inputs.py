@@ -15,7 +15,7 @@ from PIL import Image
 from golden import expect_error
 from regard.errors import UserError
 from regard.tasks.csv_file import csv_file, harmless
-from regard.tasks.image_data import ImageFacts
+from regard.tasks.image_data import ImageMetadata
 from regard.tasks.image_inputs import parse_images
 from regard.tasks.inputs import (
     NoItem,
@@ -31,7 +31,7 @@ from regard.tasks.inputs import (
 from regard.tasks.text_files import Columns
 from regard.tasks.text_inputs import LONGEST_TEXT, PLAIN, TextReader, parse_texts
 
-GREY = ImageFacts(
+GREY = ImageMetadata(
     data="x", digest="", size=6, channels=1, mean=(0.0,), deviation=(1.0,), images=(1, 0, 0)
 )
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from golden import expect_error
-from regard.attention import MultiHead, attend, attend_channels, window
-from regard.attention.core import Attended
+from regard.attention import MultiHeadAttention, attend, attend_channels, window
+from regard.attention.core import AttentionOutput
 from regard.errors import UserError
 from regard.lab.claims import load_claim
 from regard.lab.evidence import DISPUTED, Evidence
@@ -109,14 +109,16 @@ def test_pictures_are_drawn(name):
 # What turns each verdict: the library with one thing wrong.
 
 
-def over_queries(q: Tensor, k: Tensor, v: Tensor, *, beta: float | None = None, **_) -> Attended:
+def over_queries(
+    q: Tensor, k: Tensor, v: Tensor, *, beta: float | None = None, **_
+) -> AttentionOutput:
     """Attention with its softmax along the wrong axis."""
     beta = q.shape[-1] ** -0.5 if beta is None else beta
     weights = (beta * q @ k.mT).softmax(-2)
-    return Attended(weights @ v, weights)
+    return AttentionOutput(weights @ v, weights)
 
 
-def beta_unheard(*qkv: Tensor, beta: float | None = None, **options) -> Attended:
+def beta_unheard(*qkv: Tensor, beta: float | None = None, **options) -> AttentionOutput:
     return attend(*qkv, **options)
 
 
@@ -125,13 +127,13 @@ class Unturned(nn.Linear):
         return x @ self.weight
 
 
-class WithoutTurn(MultiHead):
+class WithoutTurn(MultiHeadAttention):
     def __init__(self, width: int, *args, **options) -> None:
         super().__init__(width, *args, **options)
         self.to_k = Unturned(width, width, bias=False)
 
 
-class Steps(MultiHead):
+class Steps(MultiHeadAttention):
     """A layer that goes from token to token."""
 
     def forward(self, x: Tensor, context: Tensor | None = None, **options) -> Tensor:
@@ -142,24 +144,24 @@ class Steps(MultiHead):
         return torch.cat(reads, -2)
 
 
-class Jumbled(MultiHead):
+class Jumbled(MultiHeadAttention):
     @staticmethod
     def split(x: Tensor, heads: int) -> Tensor:
         return x.reshape(*x.shape[:-2], heads, x.shape[-2], -1)
 
 
-class BetaUnheard(MultiHead):
+class BetaUnheard(MultiHeadAttention):
     def __init__(self, *args, beta: float | None = None, **options) -> None:
         super().__init__(*args, **options)
 
 
-class ScaledByModel(MultiHead):
+class ScaledByModel(MultiHeadAttention):
     def __init__(self, width: int, heads: int, *, beta: float | None = None, **options) -> None:
         beta = width**-0.5 if beta is None else beta
         super().__init__(width, heads, beta=beta, **options)
 
 
-class Deaf(MultiHead):
+class Deaf(MultiHeadAttention):
     """A layer that never reads another sequence."""
 
     def forward(self, x: Tensor, context: Tensor | None = None, **options) -> Tensor:
@@ -167,7 +169,7 @@ class Deaf(MultiHead):
 
 
 def always_learned(**fields) -> BertConfig:
-    return BertConfig(**(fields | {"place": "learned"}))
+    return BertConfig(**(fields | {"pos_embed": "learned"}))
 
 
 def with_channels_scaled_by_tokens(q: Tensor, k: Tensor, v: Tensor, *, beta: float) -> Tensor:
@@ -177,24 +179,28 @@ def with_channels_scaled_by_tokens(q: Tensor, k: Tensor, v: Tensor, *, beta: flo
 @pytest.mark.parametrize(
     ("name", "part", "fault"),
     [
-        ("shapes-projection", "MultiHead", WithoutTurn),
+        ("shapes-projection", "MultiHeadAttention", WithoutTurn),
         ("map-axis", "attend", over_queries),
         ("map-axis", "attend_channels", with_channels_scaled_by_tokens),
         ("softmax-per-query", "attend", over_queries),
-        ("parallel-cnn", "MultiHead", Steps),
-        ("path-length", "MultiHead", partial(MultiHead, mask=window(2))),
-        ("path-length", "layers_to_reach", lambda mask, n: n),
+        ("parallel-cnn", "MultiHeadAttention", Steps),
+        ("path-length", "MultiHeadAttention", partial(MultiHeadAttention, mask=window(2))),
+        ("path-length", "layers_to_cover", lambda mask, n: n),
         ("any-length", "BertConfig", always_learned),
-        ("shapes-multihead", "MultiHead", Jumbled),
+        ("shapes-multihead", "MultiHeadAttention", Jumbled),
         ("softargmax-axis", "attend", over_queries),
         ("softargmax-axis", "attend", beta_unheard),
         ("beta-scale", "attend", beta_unheard),
         ("divide-by-dk", "attend", beta_unheard),
-        ("divide-by-dk", "MultiHead", BetaUnheard),
-        ("scale-dmodel", "MultiHead", ScaledByModel),
-        ("scale-dmodel", "MultiHead", BetaUnheard),
-        ("attention-types", "MultiHead", Deaf),
-        ("attention-types", "MultiHead", partial(MultiHead, attention=over_queries)),
+        ("divide-by-dk", "MultiHeadAttention", BetaUnheard),
+        ("scale-dmodel", "MultiHeadAttention", ScaledByModel),
+        ("scale-dmodel", "MultiHeadAttention", BetaUnheard),
+        ("attention-types", "MultiHeadAttention", Deaf),
+        (
+            "attention-types",
+            "MultiHeadAttention",
+            partial(MultiHeadAttention, attention=over_queries),
+        ),
     ],
 )
 def test_a_fault_of_the_library_turns_the_verdict(name, part, fault, monkeypatch):
@@ -205,7 +211,7 @@ def test_a_fault_of_the_library_turns_the_verdict(name, part, fault, monkeypatch
     assert measured(name).verdict() == DISPUTED
 
 
-def wrong_twin(call) -> Attended:
+def wrong_twin(call) -> AttentionOutput:
     return over_queries(call.q, call.k, call.v, beta=call.beta)
 
 

@@ -11,7 +11,15 @@ import pytest
 import torch
 
 from golden import expect_error
-from regard.attention import ATTENTIONS, FEATURES, MASKS, PATTERNS, MultiHead, attend, causal
+from regard.attention import (
+    ATTENTIONS,
+    FEATURES,
+    MASKS,
+    PATTERNS,
+    MultiHeadAttention,
+    attend,
+    causal,
+)
 from regard.attention.pos_embed import RelativeBias, sinusoidal_2d
 from regard.errors import UserError
 from regard.lab.claims import (
@@ -95,7 +103,7 @@ def against(q, k, v, **options):
 
 def over_queries(q, k, v, *, beta, **options):
     weights = (beta * q @ k.mT).softmax(-2)
-    return attend(q, k, v)._replace(read=weights @ v, weights=weights)
+    return attend(q, k, v)._replace(output=weights @ v, weights=weights)
 
 
 def causally(q, k, v, **options):
@@ -121,7 +129,7 @@ FAULTS = {
         (key_stretch, "attend", against),
         (key_stretch, "attend", with_beta(lambda beta: 0.9 * beta)),
     ],
-    "multihead-concat": [(MultiHead, "split", staticmethod(interleaved))],
+    "multihead-concat": [(MultiHeadAttention, "split", staticmethod(interleaved))],
     "head-formula": [(head_formula, "attend", over_queries)],
     "heads-as-kernels": [(RelativeBias, "bias", mirrored)],
     "order-blind": [(order_blind, "make_attention", lambda name, width: causally)],
@@ -211,7 +219,7 @@ def test_a_stretched_key_rises_falls_or_stays_all_the_way():
 
 
 def test_the_loop_over_heads_against_einsum_in_numpy():
-    layer = MultiHead(12, 3).double().requires_grad_(False)
+    layer = MultiHeadAttention(12, 3).double().requires_grad_(False)
     x = torch.randn(2, 5, 12, dtype=torch.float64)
     q, k, v = (
         np.einsum("bnc,hdc->bhnd", x, to.weight.unflatten(0, (3, -1)))

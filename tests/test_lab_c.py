@@ -14,15 +14,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from golden import expect_error
-from regard.attention import MultiHead, attend, attend_fused, causal, learned_2d, window
+from regard.attention import MultiHeadAttention, attend, attend_fused, causal, learned_2d, window
 from regard.attention.pos_embed import Learned, RelativeBias
-from regard.attention.watch import Seen
+from regard.attention.watch import AttentionRecord
 from regard.errors import UserError
 from regard.lab.claims import as_convolution, as_pointwise, graph, load_claim, parallel_rnn
 from regard.lab.claims.norm_place import last_gradients
 from regard.lab.claims.vit_masks import measure as vit_masks
 from regard.lab.counting import chain
-from regard.models import Block, FeedForward, PatchEmbed
+from regard.models import MLP, Block, PatchEmbed
 from regard.models.layers import NORMS
 
 CLAIMS = (
@@ -112,9 +112,9 @@ def test_the_asked_norms_are_torchs(seed: int) -> None:
 def test_the_asked_feed_forward_is_the_librarys(seed: int) -> None:
     question = asked("ffn")(seed)
     a, b, c, d, x = (numbers_in(question.text)[at] for at in (0, 1, 2, 3, 4))
-    layer = FeedForward(1, 2, "relu", bias=False)
-    layer.to_hidden.weight.data = torch.tensor([[a], [b]])
-    layer.to_out.weight.data = torch.tensor([[c, d]])
+    layer = MLP(1, 2, "relu", bias=False)
+    layer.fc1.weight.data = torch.tensor([[a], [b]])
+    layer.fc2.weight.data = torch.tensor([[c, d]])
     assert layer(torch.tensor([[x]])).item() == question.answer[0]
     layer.activation = nn.Identity()
     assert layer(torch.tensor([[x]])).item() == question.answer[1]
@@ -181,7 +181,7 @@ def test_no_single_head_learns_an_edge() -> None:
 
 
 def test_deeper_is_flat_after_and_shrinks_before() -> None:
-    after, before = (last_gradients(order, (6, 48), 32, 11) for order in ("post", "pre"))
+    after, before = (last_gradients(first, (6, 48), 32, 11) for first in (False, True))
     assert 0.7 < after[1] / after[0] < 1.4
     assert before[1] / before[0] == pytest.approx((6 / 48) ** 0.5, rel=0.4)
 
@@ -255,13 +255,13 @@ def test_attention_that_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         def forward(self, x: torch.Tensor, *rest: Any) -> torch.Tensor:  # type: ignore[override]
             return x.cumsum(-2) if x.ndim == 2 else parallel_rnn.one_by_one(self, x)
 
-    monkeypatch.setattr(parallel_rnn, "MultiHead", Stepping)
+    monkeypatch.setattr(parallel_rnn, "MultiHeadAttention", Stepping)
     assert disputed("parallel-rnn")
 
 
 def test_a_feed_forward_that_looks_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = FeedForward.forward
-    monkeypatch.setattr(FeedForward, "forward", lambda self, x: right(self, x + x.mean(-2)))
+    right = MLP.forward
+    monkeypatch.setattr(MLP, "forward", lambda self, x: right(self, x + x.mean(-2)))
     assert disputed("ffn")
 
 
@@ -273,7 +273,7 @@ def test_a_norm_over_tokens_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return F.layer_norm(x, x.shape[-2:])
 
-    monkeypatch.setitem(NORMS, "layer", Wide)
+    monkeypatch.setitem(NORMS, "layernorm", Wide)
     assert disputed("layernorm-axis")
 
 
@@ -296,13 +296,13 @@ def test_a_linear_layer_that_sees_its_neighbours(monkeypatch: pytest.MonkeyPatch
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return super().forward(x) + super().forward(x.roll(1, -2))
 
-    right = MultiHead.__init__
+    right = MultiHeadAttention.__init__
 
-    def wide(self: MultiHead, width: int, *rest: Any, **options: Any) -> None:
+    def wide(self: MultiHeadAttention, width: int, *rest: Any, **options: Any) -> None:
         right(self, width, *rest, **options)
         self.to_q = Wide(width, self.to_q.out_features)
 
-    monkeypatch.setattr(MultiHead, "__init__", wide)
+    monkeypatch.setattr(MultiHeadAttention, "__init__", wide)
     assert disputed("patch-conv")
 
 
@@ -327,8 +327,8 @@ def test_a_table_that_is_not_interpolated(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_map_on_its_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Seen.weights
-    monkeypatch.setattr(Seen, "weights", lambda self: right(self).mT)
+    right = AttentionRecord.weights
+    monkeypatch.setattr(AttentionRecord, "weights", lambda self: right(self).mT)
     assert disputed("map-shape")
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from golden import expect_error
-from regard.attention import Linear, MultiHead, attend, attend_channels
+from regard.attention import LinearAttention, MultiHeadAttention, attend, attend_channels
 from regard.attention.pos_embed import Sinusoidal
 from regard.errors import UserError
 from regard.lab.claims import (
@@ -228,8 +228,8 @@ def test_dimension_seven_of_eight_holds_the_cosine_of_a_thousandth():
 
 @pytest.mark.parametrize("bend", [torch.relu, torch.tanh], ids=["relu", "tanh"])
 def test_a_layer_that_bends_its_heads_disputes_it(bend, monkeypatch):
-    straight = MultiHead.read
-    monkeypatch.setattr(MultiHead, "read", lambda *a, **b: bend(straight(*a, **b)))
+    straight = MultiHeadAttention.read
+    monkeypatch.setattr(MultiHeadAttention, "read", lambda *a, **b: bend(straight(*a, **b)))
     assert output_nonlinearity.measure().verdict() == DISPUTED
 
 
@@ -249,17 +249,17 @@ def test_the_counts_are_those_of_the_exercise():
 
 
 def test_a_layer_without_the_bias_of_its_keys_disputes_the_count(monkeypatch):
-    def keyless(*args: Any, **options: Any) -> MultiHead:
-        layer = MultiHead(*args, **options)
+    def keyless(*args: Any, **options: Any) -> MultiHeadAttention:
+        layer = MultiHeadAttention(*args, **options)
         layer.to_k.bias = None
         return layer
 
-    monkeypatch.setattr(count_attention, "MultiHead", keyless)
+    monkeypatch.setattr(count_attention, "MultiHeadAttention", keyless)
     assert count_attention.measure().verdict() == DISPUTED
 
 
 def test_a_layer_that_loses_a_token_disputes_the_size(monkeypatch):
-    monkeypatch.setattr(MultiHead, "forward", lambda self, x, **options: x[..., 1:, :])
+    monkeypatch.setattr(MultiHeadAttention, "forward", lambda self, x, **options: x[..., 1:, :])
     assert same_size.measure(depths=(1, 2)).verdict() == DISPUTED
 
 
@@ -267,10 +267,10 @@ def test_a_layer_that_loses_a_token_disputes_the_size(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "attention", [attend, attend_channels, Linear()], ids=["softmax", "channels", "linear"]
+    "attention", [attend, attend_channels, LinearAttention()], ids=["softmax", "channel", "linear"]
 )
 def test_products_are_counted_as_torch_counts_them(attention):
-    layer, x = MultiHead(16, 2, attention=attention), torch.randn(9, 16)
+    layer, x = MultiHeadAttention(16, 2, attention=attention), torch.randn(9, 16)
     ours = patch_or_channel.count(layer, x).products
     with torch.no_grad(), FlopCounterMode(display=False) as theirs:
         layer(x)
@@ -284,16 +284,16 @@ def test_the_largest_tensor_counts_what_is_made_and_not_what_is_seen_anew():
 
 
 def test_heads_that_are_all_as_wide_as_a_token_dispute_the_cost(monkeypatch):
-    def wide(width: int, heads: int, **options: Any) -> MultiHead:
-        return MultiHead(width, heads, **{"head_width": width, **options})
+    def wide(width: int, heads: int, **options: Any) -> MultiHeadAttention:
+        return MultiHeadAttention(width, heads, **{"head_width": width, **options})
 
-    monkeypatch.setattr(head_width, "MultiHead", wide)
+    monkeypatch.setattr(head_width, "MultiHeadAttention", wide)
     assert head_width.measure().verdict() == DISPUTED
 
 
 def test_a_new_token_reads_what_torchs_own_layer_reads():
     torch.manual_seed(0)
-    layer = MultiHead(8, 2, mask=new_token.causal, attention=attend).double()
+    layer = MultiHeadAttention(8, 2, mask=new_token.causal, attention=attend).double()
     theirs = nn.MultiheadAttention(8, 2, dtype=torch.float64)
     into = (layer.to_q, layer.to_k, layer.to_v)
     with torch.no_grad():
@@ -334,12 +334,12 @@ def test_attention_over_tokens_in_the_place_of_channels_disputes_it(monkeypatch)
 
 @pytest.mark.parametrize("fault", ["all pairs", "no division"])
 def test_sums_that_are_not_regrouped_rightly_dispute_it(fault, monkeypatch):
-    def forward(self: Linear, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+    def forward(self: LinearAttention, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
         call = kernel_trick.Call.check(q, k, v, **options)
         if fault == "all pairs":
-            return self.plain(call).read
+            return self.plain(call).output
         mapped, keys, values = self.map(call)
         return mapped @ (keys.mT @ values)
 
-    monkeypatch.setattr(Linear, "forward", forward)
+    monkeypatch.setattr(LinearAttention, "forward", forward)
     assert kernel_trick.measure(longer=(64, 256)).verdict() == DISPUTED

@@ -19,7 +19,7 @@ from regard.lab.claims import CLAIMS, load_claim
 from regard.lab.evidence import Evidence
 from regard.lab.marking import Mark, mark, mark_answer, mark_verdict
 from regard.lab.question import Question
-from regard.lab.worksheet import Asked, write
+from regard.lab.worksheet import Exercise, write
 
 TWO = ("softmax-jacobian", "beta-limits")
 
@@ -237,7 +237,7 @@ def test_the_policy_lets_the_style_through(tmp_path):
 def test_text_is_escaped_and_choices_are_ticked_in_the_key():
     claim = made(statement="<script>alert(1)</script> & $a < b$, so.", verdict="depends")
     question = Question("Which?", "$O(n)$", choices=("$O(n)$", "<b>"), why='since "1 < 2" & so')
-    asked = [Asked(claim, question)]
+    asked = [Exercise(claim, question)]
     for key in (False, True):
         text = worksheet.page(1, asked, key)
         page = read(text)
@@ -281,7 +281,7 @@ def test_a_claim_from_two_documents_names_both():
     ],
 )
 def test_a_worksheet_says_how_near_an_answer_has_to_be(question, words):
-    assert words in read(worksheet.page(1, [Asked(made(), question)], key=False)).words
+    assert words in read(worksheet.page(1, [Exercise(made(), question)], key=False)).words
 
 
 @pytest.mark.parametrize(

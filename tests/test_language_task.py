@@ -13,18 +13,18 @@ import torch
 import regard as rg
 from regard.attention import KVCache
 from regard.cli import main
-from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import TokenizerConfig, fit_vocabulary
 from regard.errors import UserError
 from regard.runs.session import figure_words
-from regard.tasks.language.config import LanguageConfig, SpeakingConfig
+from regard.tasks.language.config import LanguageConfig, LanguageGenerationConfig
 from regard.tasks.language.data import WindowBatches, read
 from regard.tasks.language.predict import Telling, before_stop, begun, unescaped
 from regard.tasks.language.task import LANGUAGE
 from task_cases import lines_of_text
 
 CPU = torch.device("cpu")
-MODEL = {"width": 32, "layers": 2, "heads": 2, "length": 32}
-TINY = {"batch": 8, "vocabulary": {"kind": "characters", "floor": 1}, "model": MODEL}
+MODEL = {"width": 32, "layers": 2, "heads": 2, "context_length": 32}
+TINY = {"batch_size": 8, "tokenizer": {"name": "char", "min_frequency": 1}, "model": MODEL}
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def run(shared_run) -> rg.Run:
 
 def trained(text: Path, tmp_path: Path, **changes) -> rg.Run:
     options = {"epochs": 3, "quiet": True, "report": False, "device": "cpu", **TINY, **changes}
-    options = {"root": tmp_path / "runs", "train.optimiser.rate": 3e-3, **options}
+    options = {"root": tmp_path / "runs", "train.optimizer.lr": 3e-3, **options}
     return rg.train("language", data=text, **options)
 
 
@@ -78,23 +78,24 @@ def test_windows_stand_side_by_side_and_cover_the_text(text):
 
 def settled() -> dict:
     from regard.config import build
-    from regard.data.tokenizer import VocabularyConfig
+    from regard.data.tokenizer import TokenizerConfig
     from regard.models.config import GPTConfig
 
     return {
-        "vocabulary": VocabularyConfig(**TINY["vocabulary"]),
+        "tokenizer": TokenizerConfig(**TINY["tokenizer"]),
         "model": build(GPTConfig, MODEL, source="a test"),
     }
 
 
 def test_a_text_is_learnt_foretold_and_gone_on_with(run, text, tmp_path):
     judged = run.evaluate("validation")
-    assert judged.figures.loss.value < 1.0 < math.log(len(run.facts.words))
+    assert judged.figures.loss.value < 1.0 < math.log(len(run.metadata.words))
     values = judged.to_values()
-    assert values["likelihood"]["value"] == pytest.approx(math.exp(-values["loss"]["value"]))
+    assert next(iter(values)) == "loss"
+    assert values["perplexity"]["value"] == pytest.approx(math.exp(values["loss"]["value"]))
     of_before = {name: value for name, value in values.items() if name != "word_perplexity"}
     of_before["word_perplexity"] = of_before.pop("word_perplexity_with_eos")  # as it was called
-    then = LANGUAGE.revive(of_before).figures
+    then = LANGUAGE.from_dict(of_before).figures
     assert then.word_perplexity is None
     assert then.word_perplexity_with_eos == judged.figures.word_perplexity_with_eos
     (answer,) = run.predict("the cat", seed=3)
@@ -118,8 +119,8 @@ def test_a_report_is_made_of_a_text_with_one_window_to_choose_by(tmp_path):
 
 
 def test_words_are_apart_and_letters_whole_where_the_prompt_ends(of_kind):
-    assert str(of_kind("words").predict("the cat")[0]).startswith("the cat ")
-    assert "\ufffd" not in of_kind("raw").predict("où")[0].prompt
+    assert str(of_kind("word").predict("the cat")[0]).startswith("the cat ")
+    assert "\ufffd" not in of_kind("byte").predict("où")[0].prompt
 
 
 def test_bits_per_byte_count_bytes_and_not_characters(run):
@@ -138,19 +139,19 @@ def test_other_texts_are_cut_as_the_run_cuts_its_own(run, tmp_path):
     assert run.evaluate("validation", data=other).figures.tokens < 60
 
 
-OTHERS = ("raw", "bytes", "words")
+OTHERS = ("byte", "bpe", "word")
 
 
 @pytest.fixture(scope="module")
 def of_kind(run, tmp_path_factory):
     """A run of each kind of vocabulary, trained for one epoch when it is first asked for."""
-    runs = {"characters": run}
+    runs = {"char": run}
 
     def run_of(kind: str) -> rg.Run:
         if kind not in runs:
-            folder, vocabulary = tmp_path_factory.mktemp(kind), {"kind": kind, "floor": 1}
-            vocabulary["size"] = 300
-            runs[kind] = trained(lines_of_text(folder), folder, epochs=1, vocabulary=vocabulary)
+            folder, vocabulary = tmp_path_factory.mktemp(kind), {"name": kind, "min_frequency": 1}
+            vocabulary["vocab_size"] = 300
+            runs[kind] = trained(lines_of_text(folder), folder, epochs=1, tokenizer=vocabulary)
         return runs[kind]
 
     return run_of
@@ -159,7 +160,7 @@ def of_kind(run, tmp_path_factory):
 @pytest.mark.parametrize("kind", OTHERS)
 def test_any_vocabulary_will_do(of_kind, kind):
     run = of_kind(kind)
-    assert run.evaluate("validation").figures.loss.value < math.log(len(run.facts.words)) + 1
+    assert run.evaluate("validation").figures.loss.value < math.log(len(run.metadata.words)) + 1
     assert run.predict("the cat")[0].text
 
 
@@ -172,7 +173,7 @@ def test_a_look_at_a_long_text_says_how_much_of_it_is_shown(run, tmp_path):
     ("content", "words"),
     [
         (b"", "empty|no text"),
-        (b"short", "one window of model.length=32 needs 33"),
+        (b"short", "one window of model.context_length=32 needs 33"),
         (b"caf\xe9 " * 100, "UTF-8"),
     ],
 )
@@ -187,51 +188,54 @@ def test_texts_that_are_no_use_are_said_in_a_sentence(content, words, tmp_path):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"tokens": 0}, "tokens=0"),
+        ({"max_new_tokens": 0}, "max_new_tokens=0"),
         ({"temperature": 0.0}, "temperature=0.0"),
         ({"top_k": -1}, "top_k=-1"),
         ({"top_p": 1.5}, "top_p=1.5"),
-        ({"stop": ("a", "")}, "an empty string"),
+        ({"stop_strings": ("a", "")}, "an empty string"),
     ],
 )
 def test_contradicting_fields_are_named(fields, words):
     with pytest.raises(ValueError, match=words):
-        SpeakingConfig(**fields)
+        LanguageGenerationConfig(**fields)
 
 
 def test_a_run_is_asked_otherwise_than_it_was_told(run):
     (whole,) = run.predict("the cat", seed=1)
-    (short,) = run.predict("the cat", speaking={"tokens": 5, "seed": 1})
+    (short,) = run.predict("the cat", generation={"max_new_tokens": 5, "seed": 1})
     assert whole.text.startswith(short.text) and len(short.text) == 5
-    assert run.predict("the cat", seed=1, **{"speaking.tokens": 5}) == [short]
+    assert run.predict("the cat", seed=1, **{"generation.max_new_tokens": 5}) == [short]
     assert run.predict("the cat", seed=1) == [whole]  # it forgets what it was asked
     stop = whole.text[3:5]
-    (stopped,) = run.predict("the cat", speaking={"stop": [stop]}, seed=1)
+    (stopped,) = run.predict("the cat", generation={"stop_strings": [stop]}, seed=1)
     assert stopped.text == whole.text[: whole.text.index(stop)] and stopped.score > whole.score
-    with pytest.raises(UserError, match=r"can change only speaking\.…"):
+    with pytest.raises(UserError, match=r"can change only generation\.…"):
         run.predict("the cat", model={"width": 8})
-    with pytest.raises(UserError, match=r"speaking\.tokns"):
-        run.predict("the cat", speaking={"tokns": 5})
-    with pytest.raises(UserError, match="tokens=0"):
-        run.predict("the cat", speaking={"tokens": 0})
+    with pytest.raises(UserError, match=r"generation\.max_new_tokns"):
+        run.predict("the cat", generation={"max_new_tokns": 5})
+    with pytest.raises(UserError, match="max_new_tokens=0"):
+        run.predict("the cat", generation={"max_new_tokens": 0})
 
 
 @pytest.mark.parametrize("stop", [(), ("t",), ("ca", "e ", "où est")], ids=str)
-@pytest.mark.parametrize("kind", ["characters", *OTHERS])
+@pytest.mark.parametrize("kind", ["char", *OTHERS])
 def test_what_is_shown_on_the_way_is_what_is_said_in_the_end(of_kind, kind, stop):
     run = of_kind(kind)
-    for speaking in ({"stop": stop, "seed": 0}, {"stop": stop, "temperature": 3.0, "seed": 1}):
+    for generation in (
+        {"stop_strings": stop, "seed": 0},
+        {"stop_strings": stop, "temperature": 3.0, "seed": 1},
+    ):
         pieces: list[str] = []
-        answers = run.predict("où", "the cat", show=pieces.append, speaking=speaking)
-        assert answers == run.predict("où", "the cat", speaking=speaking)
+        answers = run.predict("où", "the cat", stream=pieces.append, generation=generation)
+        assert answers == run.predict("où", "the cat", generation=generation)
         assert "".join(pieces) == "".join(f"{answer}\n" for answer in answers)
         assert not any(string in answer.text for string in stop for answer in answers)
-        if not stop and kind != "raw":
+        if not stop and kind != "byte":
             assert len(pieces) > 20
 
 
 def test_a_letter_is_shown_when_it_is_whole_and_not_before():
-    words = fit_vocabulary(["é€😀"], VocabularyConfig(kind="raw"))
+    words = fit_vocabulary(["é€😀"], TokenizerConfig(name="byte"))
     pieces: list[str] = []
     told = Telling(words, words.encode("a"), (), pieces.append)
     spoken = words.encode("é€b😀")
@@ -250,7 +254,7 @@ def test_a_letter_is_shown_when_it_is_whole_and_not_before():
 
 
 def test_a_prompt_that_ends_within_a_letter_is_gone_on_with():
-    words = fit_vocabulary(["é€"], VocabularyConfig(kind="raw"))
+    words = fit_vocabulary(["é€"], TokenizerConfig(name="byte"))
     half, rest = words.encode("a€")[:2], words.encode("a€b")[2:]
     pieces: list[str] = []
     told = Telling(words, half, (), pieces.append)
@@ -260,7 +264,7 @@ def test_a_prompt_that_ends_within_a_letter_is_gone_on_with():
 
 
 def test_a_stop_string_is_found_across_tokens_and_nothing_of_it_is_shown():
-    words = fit_vocabulary(["abcdé"], VocabularyConfig(kind="characters", floor=1))
+    words = fit_vocabulary(["abcdé"], TokenizerConfig(name="char", min_frequency=1))
     pieces: list[str] = []
     told = Telling(words, [], ("bcd", r"d\n"), pieces.append)
     spoken, shown = words.encode("abcabcd"), []
@@ -292,7 +296,7 @@ def test_the_same_seed_gives_the_same_text_and_every_sample_is_its_own(run):
         (prompt, sample, 7) for prompt in ("the cat", "a dog") for sample in range(3)
     ]
     assert len({each.text for each in found}) == 6
-    assert run.predict("a dog", speaking={"seed": 7}) == found[3:4]  # alone, or with others
+    assert run.predict("a dog", generation={"seed": 7}) == found[3:4]  # alone, or with others
     assert run.predict("a dog", seed=8)[0].text != found[3].text
     one, other = run.predict("the cat", "the cat")  # nobody chose a seed, but it is one
     assert one == other and one.text != run.predict("the cat")[0].text
@@ -304,7 +308,7 @@ def test_the_same_seed_gives_the_same_text_and_every_sample_is_its_own(run):
 
 
 def test_a_run_proves_its_cache_and_explains_it(text, tmp_path):
-    run = trained(text, tmp_path, model={**MODEL, "place": "rotary", "groups": 1})
+    run = trained(text, tmp_path, model={**MODEL, "pos_embed": "rope", "kv_heads": 1})
     proofs = run.check_cache("the cat sat", split="validation", indices=1)
     assert [proof.tokens for proof in proofs] == [11, 16] and all(p.holds for p in proofs)
     (proof,) = run.check_cache()
@@ -342,25 +346,28 @@ def typed(run, capsys, monkeypatch):
 
 
 def test_the_command_asks_otherwise_than_the_run_was_told(typed):
-    code, out, _ = typed("run", "the cat", "--speaking.tokens", "5")
+    code, out, _ = typed("run", "the cat", "--generation.max-new-tokens", "5")
     assert code == 0 and len(out) == len("the cat") + 5 + 1
     whole = typed("run", "the cat", "--seed", "5")[1]
     stop = whole[10:12]
-    stops = ("--speaking.seed", "5", "--speaking.stop", stop, "no such string")
+    stops = ("--generation.seed", "5", "--generation.stop-strings", stop, "no such string")
     code, out, _ = typed("run", "the cat", *stops)
     assert out == whole[: whole.index(stop, len("the cat"))] + "\n"
     assert (
-        typed("run", "a", "--speaking.stop", r"\n", "--speaking.tokens", "31")[1].count("\n") == 1
+        typed("run", "a", "--generation.stop-strings", r"\n", "--generation.max-new-tokens", "31")[
+            1
+        ].count("\n")
+        == 1
     )
     for words, said in (
-        (["--speaking.tokens", "0"], "speaking: tokens=0: at least 1"),
-        (["--speaking.toknes", "3"], "did you mean --speaking.tokens?"),
-        (["--speaking.top-p", "much"], "--speaking.top-p = 'much' is not a number"),
+        (["--generation.max-new-tokens", "0"], "generation: max_new_tokens=0: at least 1"),
+        (["--generation.max-new-toknes", "3"], "did you mean --generation.max-new-tokens?"),
+        (["--generation.top-p", "much"], "--generation.top-p = 'much' is not a number"),
     ):
         code, _, err = typed("run", "the cat", *words)
         assert code == 2 and said in err and err.count("\n") == 1
     assert "there is no run" in typed("nowhere", "the cat")[2]
-    assert typed("run", "a" * 5000, "--speaking.tokens", "1")[0] == 0
+    assert typed("run", "a" * 5000, "--generation.max-new-tokens", "1")[0] == 0
     assert "predict what?" in typed("run")[2]
 
 

@@ -10,7 +10,7 @@ import test_seq2seq
 from regard.attention import attend, watch
 from regard.generation import fused_decode as module
 from regard.generation.fused_decode import product
-from regard.models import GPT, Captioner, Decoder, Seq2Seq, Writing
+from regard.models import GPT, Captioner, Decoder, DecodingState, Seq2Seq
 from test_captioner import EXACT, features
 from test_torch_oracles import padded
 
@@ -21,24 +21,29 @@ MODELS = {
 }
 LEAN = {
     "gpt": {},
-    "2017": {"order": "post", "init": "2017", "place": "sinusoidal", "scaled": True},
-    "grouped": {"place": "none", "groups": 1},
-    "rotary": {"place": "rotary", "groups": 1},
-    "gated": {"norm": "rms", "feed_forward": "swiglu", "bias": False, "tied": False},
+    "2017": {
+        "norm_first": False,
+        "init": "xavier_uniform",
+        "pos_embed": "sinusoidal",
+        "scale_embeddings": True,
+    },
+    "grouped": {"pos_embed": "none", "kv_heads": 1},
+    "rope": {"pos_embed": "rope", "kv_heads": 1},
+    "gated": {"norm": "rmsnorm", "activation": "swiglu", "bias": False, "tie_embeddings": False},
 }
 BLOCKS = [{"mask": "causal & window(3)"}]
 
 EVERY_MODEL = pytest.mark.parametrize("model", MODELS)
 
 
-def started(model: Decoder, size: int | None = None) -> Writing:
+def started(model: Decoder, size: int | None = None) -> DecodingState:
     """Three empty texts, in caches that grow unless there is a size."""
     if isinstance(model, GPT):
-        return model.begin(3, size=size)
+        return model.empty_state(3, size=size)
     if isinstance(model, Seq2Seq):
         source = test_seq2seq.sources(ragged=False)
-        return model.begin(3, model.encode(source), model.where(source), size=size)
-    return model.begin(3, features(3), size=size)
+        return model.empty_state(3, model.encode(source), model.where(source), size=size)
+    return model.empty_state(3, features(3), size=size)
 
 
 @torch.inference_mode()
@@ -50,7 +55,7 @@ def written(model: Decoder, *, lean: bool, size: int | None = None) -> list[torc
     state.lean = lean
     out = []
     for step in range(8):
-        out.append(model.step(torch.randint(model.config.words, (len(state), 1)), state))
+        out.append(model.decode(torch.randint(model.config.vocab_size, (len(state), 1)), state))
         if step == 1:
             state.reorder(torch.tensor([[0, 0], [1, 1], [2, 2]]))
         if step == 3:
@@ -77,17 +82,19 @@ def test_lean_steps_are_those_of_the_blocks(size, kind, model):
 @torch.inference_mode()
 def test_a_prompt_goes_through_the_blocks_and_single_words_past_them(model, monkeypatch):
     made, passes = MODELS[model](), []
-    read = made.read
-    monkeypatch.setattr(made, "read", lambda *args: passes.append(1) or read(*args))
+    read = made.hidden_states
+    monkeypatch.setattr(made, "hidden_states", lambda *args: passes.append(1) or read(*args))
     for size in (None, 8):
         del passes[:]
         state = started(made, size)
-        words = torch.randint(made.config.words, (3, 6))
-        made.step(words[:, :4], state)
+        words = torch.randint(made.config.vocab_size, (3, 6))
+        made.decode(words[:, :4], state)
         for at in (4, 5):
-            out = made.step(words[:, at : at + 1], state)
+            out = made.decode(words[:, at : at + 1], state)
         assert len(passes) == 1
-        right = made.decode(words, state.context, context_positions=state.context_positions)
+        right = made.next_token_logits(
+            words, state.context, context_positions=state.context_positions
+        )
         torch.testing.assert_close(out, right[:, -1], **EXACT)
 
 
@@ -97,7 +104,7 @@ def test_observers_see_what_they_see_through_the_blocks(size, model):
     made = MODELS[model](layers=2)
     seen = {}
     for lean in (True, False):
-        with watch(made, "decoder.*") as watched:
+        with watch(made, "blocks.*") as watched:
             written(made, lean=lean, size=size)
         seen[lean] = watched
     layers = 2 if model == "gpt" else 4  # each of the others also reads a context
@@ -107,7 +114,7 @@ def test_observers_see_what_they_see_through_the_blocks(size, model):
         for mine, right in calls:
             torch.testing.assert_close(mine.weights(), right.weights(), **EXACT)
     plain = written(made, lean=True, size=size)
-    with watch(made, "decoder.*"):
+    with watch(made, "blocks.*"):
         assert all(map(torch.equal, plain, written(made, lean=True, size=size)))
 
 
@@ -119,9 +126,9 @@ def test_what_only_blocks_can_do_is_left_to_them(fields, model):
 
 
 def test_nobody_who_listens_or_stands_in_is_passed_over():
-    model = test_captioner.made(tied=False)
+    model = test_captioner.made(tie_embeddings=False)
     assert started(model).lean
-    for part in (model.decoder[1].feed_forward.to_out, model.norm, model.to_words):
+    for part in (model.blocks[1].mlp.fc2, model.norm, model.lm_head):
         hook = part.register_forward_hook(lambda *_: None)
         assert not started(model).lean
         hook.remove()
@@ -129,15 +136,15 @@ def test_nobody_who_listens_or_stands_in_is_passed_over():
     model.train()
     assert not started(model).lean
     model.eval()
-    model.decoder[0].cross.to_q = nn.Sequential(model.decoder[0].cross.to_q)
+    model.blocks[0].cross.to_q = nn.Sequential(model.blocks[0].cross.to_q)
     assert not started(model).lean
     assert not started(Captioner(model.config, attention=attend).eval()).lean
 
 
 def test_a_layer_that_scores_words_with_a_bias_is_heard():
-    model = test_gpt.made(tied=False)
-    biased = nn.Linear(model.config.width, model.config.words).double()
-    model.to_words = biased
+    model = test_gpt.made(tie_embeddings=False)
+    biased = nn.Linear(model.config.width, model.config.vocab_size).double()
+    model.lm_head = biased
     with torch.inference_mode():
         biased.bias[7] = 1000.0
         assert written_words(model) == [7] * 4
@@ -151,10 +158,10 @@ def test_numbers_may_be_narrowed_while_texts_are_written():
 
 def written_words(model: GPT) -> list[int]:
     """The likeliest words that a GPT goes on with, in the first of three texts."""
-    state, words = model.begin(3), torch.zeros(3, 1, dtype=torch.long)
+    state, words = model.empty_state(3), torch.zeros(3, 1, dtype=torch.long)
     found = []
     for _ in range(4):
-        words = model.step(words, state).argmax(-1)[:, None]
+        words = model.decode(words, state).argmax(-1)[:, None]
         found.append(int(words[0]))
     return found
 
@@ -167,11 +174,11 @@ def test_what_a_context_has_nowhere_is_not_read():
         model, seen, words = test_captioner.made(), features(3), torch.randint(11, (3, 6))
         scores = {}
         for lean in (True, False):
-            state = model.start(seen, where)
+            state = model.new_state(seen, where)
             assert state.lean
             state.lean = lean
             scores[lean] = torch.stack(
-                [model.step(words[:, at : at + 1], state) for at in range(6)], 1
+                [model.decode(words[:, at : at + 1], state) for at in range(6)], 1
             )
         torch.testing.assert_close(scores[True], scores[False], **EXACT)
         torch.testing.assert_close(
@@ -183,9 +190,9 @@ def test_what_a_context_has_nowhere_is_not_read():
 def test_gradients_come_back_through_the_blocks(model):
     made = MODELS[model]()
     state = started(made)
-    made.step(torch.randint(made.config.words, (3, 2)), state)
-    made.step(torch.randint(made.config.words, (3, 1)), state).sum().backward()
-    assert all(weight.grad is not None for weight in made.decoder.parameters())
+    made.decode(torch.randint(made.config.vocab_size, (3, 2)), state)
+    made.decode(torch.randint(made.config.vocab_size, (3, 1)), state).sum().backward()
+    assert all(weight.grad is not None for weight in made.blocks.parameters())
 
 
 @EVERY_MODEL
@@ -193,13 +200,13 @@ def test_gradients_come_back_through_the_blocks(model):
 def test_copies_of_weights_that_a_cpu_likes_compute_the_same(rows, model, monkeypatch):
     """In float32, which alone is packed; the other tests are in float64."""
     made = MODELS[model]().float()
-    table = made.embed.table.weight
-    if made.to_words is not None:
-        table = made.to_words.weight
+    table = made.token_embedding.weight
+    if made.lm_head is not None:
+        table = made.lm_head.weight
     x = torch.randn(rows, made.config.width)
     for weight, bias in [
         (table, None),
-        *((part.weight, part.bias) for part in made.decoder.modules() if type(part) is nn.Linear),
+        *((part.weight, part.bias) for part in made.blocks.modules() if type(part) is nn.Linear),
     ]:
         x = torch.randn(rows, weight.shape[1])
         right = nn.functional.linear(x, weight, bias)
@@ -213,7 +220,7 @@ def test_copies_of_weights_that_a_cpu_likes_compute_the_same(rows, model, monkey
 def test_weights_may_change_between_texts(model):
     made = MODELS[model]()
     before = written(made, lean=True)
-    made.decoder[0].attention.to_k.weight.data *= 2  # which no version counter notices
+    made.blocks[0].attention.to_k.weight.data *= 2  # which no version counter notices
     after = written(made, lean=True)
     assert not torch.equal(before[3], after[3])
     for lean, right in zip(after, written(made, lean=False), strict=True):

@@ -11,18 +11,18 @@ from torch.autograd import grad
 
 from golden import expect_error
 from regard.attention import (
-    Elu,
+    EluFeatures,
     KVCache,
-    Learned,
-    Linear,
+    LearnedFeatures,
+    LinearAttention,
     LinearState,
-    MultiHead,
+    MultiHeadAttention,
     RandomFeatures,
-    Relu,
-    Taylor,
+    ReluFeatures,
+    TaylorFeatures,
     alibi,
     causal,
-    rotary,
+    rope,
     watch,
     window,
 )
@@ -33,11 +33,11 @@ from strategies import causal_masks, chunkings, examples
 
 D = 6
 FEATURES = {
-    "elu": Elu,
-    "relu": Relu,
+    "elu": EluFeatures,
+    "relu": ReluFeatures,
     "random": lambda: RandomFeatures(D, 20, seed=3),
-    "taylor": Taylor,
-    "learned": lambda: Learned(D),
+    "taylor": TaylorFeatures,
+    "learned": lambda: LearnedFeatures(D),
 }
 EXACT = {"rtol": 0.0, "atol": 1e-10}
 
@@ -50,10 +50,10 @@ def case(n: int = 9, m: int = 9, h: int = 4, g: int = 2) -> tuple[Tensor, Tensor
     return randn(2, h, n, D), randn(2, g, m, D), randn(2, g, m, 5)
 
 
-def compare(attention: Linear, qkv: tuple[Tensor, ...], **options: object) -> None:
+def compare(attention: LinearAttention, qkv: tuple[Tensor, ...], **options: object) -> None:
     """The read and all its gradients against those of the dense twin."""
     ours = attention(*qkv, **options)
-    plain = attention.plain(Call.check(*qkv, **options)).read
+    plain = attention.plain(Call.check(*qkv, **options)).output
     torch.testing.assert_close(ours, plain, **EXACT)
     weights = torch.randn_like(plain)
     wanted = [*qkv, *attention.parameters()]
@@ -87,7 +87,7 @@ def by_hand(feature, q: Tensor, k: Tensor, v: Tensor, reads, beta: float) -> Ten
 def test_the_read_is_that_of_the_map_as_it_is_written(name, mask):
     feature = FEATURES[name]().double()
     q, k, v = (x.detach() for x in case(5, 5))
-    read = Linear(feature)(q, k, v, mask=mask, beta=0.7)
+    read = LinearAttention(feature)(q, k, v, mask=mask, beta=0.7)
     wanted = by_hand(feature, q, k, v, lambda i, j: mask is None or j <= i, 0.7)
     torch.testing.assert_close(read, wanted)
 
@@ -100,13 +100,13 @@ def test_the_read_is_that_of_the_map_as_it_is_written(name, mask):
     ids=str,
 )
 def test_parallel_and_chunked_forms_agree_with_the_dense_twin(name, n, m, mask):
-    attention = Linear(FEATURES[name]()).double()
+    attention = LinearAttention(FEATURES[name]()).double()
     compare(attention, case(n, m), mask=mask)
 
 
 def test_queries_at_the_end_of_the_keys_read_what_is_before_them():
     qkv = case(4, 9)
-    attention = Linear()
+    attention = LinearAttention()
     where = {"mask": causal, "q_pos": range(5, 9), "k_pos": range(9)}
     assert "causal sums" in attention.explain(*qkv, **where)
     compare(attention, qkv, **where)
@@ -118,7 +118,7 @@ def test_queries_at_the_end_of_the_keys_read_what_is_before_them():
 @pytest.mark.parametrize("name", FEATURES)
 @pytest.mark.parametrize("mask", [None, causal, causal & window(3)], ids=str)
 def test_padding_is_left_out_and_nothing_in_it_matters(name, mask):
-    attention = Linear(FEATURES[name]()).double()
+    attention = LinearAttention(FEATURES[name]()).double()
     q, k, v = case(6, 6)
     where = torch.tensor([[-1, 0, 1, 2, -1, 3], [0, 1, 2, 3, 4, 5]])
     compare(attention, (q, k, v), mask=mask, q_pos=where, k_pos=where)
@@ -136,7 +136,7 @@ def test_padding_is_left_out_and_nothing_in_it_matters(name, mask):
 def test_positions_in_any_order_are_read_by_position():
     order = torch.stack([torch.randperm(9) for _ in range(2)])
     qkv = case()
-    attention = Linear()
+    attention = LinearAttention()
     assert "by position" in attention.explain(*qkv, mask=causal, q_pos=order, k_pos=order)
     compare(attention, qkv, mask=causal, q_pos=order, k_pos=order)
     compare(attention, qkv, mask=causal, q_pos=order[0], k_pos=order[0])
@@ -150,12 +150,12 @@ def test_any_mask_reads_what_the_dense_weights_say(data):
     n, m = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
     mask = data.draw(causal_masks())
     q_pos = range(at := data.draw(st.integers(0, 4)), at + n)
-    compare(Linear(), case(n, m), mask=mask, q_pos=q_pos, k_pos=range(m))
+    compare(LinearAttention(), case(n, m), mask=mask, q_pos=q_pos, k_pos=range(m))
 
 
 def test_a_bias_multiplies_weights_by_its_exponential():
     bias = torch.randn(4, 9, 9, dtype=torch.float64, requires_grad=True)
-    qkv, attention = case(), Linear()
+    qkv, attention = case(), LinearAttention()
     weights = attention.plain(Call.check(*qkv)).weights
     wanted = weights * bias.exp()
     biased = attention.plain(Call.check(*qkv, bias=bias)).weights
@@ -169,19 +169,19 @@ def test_a_query_that_matches_nothing_reads_zeros_with_finite_gradients():
     q, k, v = case()
     q.data[:, :, 3] = -1.0  # relu leaves nothing of it
     for mask in (None, causal):
-        compare(Linear(Relu()), (q, k, v), mask=mask)
-        assert not Linear(Relu())(q, k, v, mask=mask)[:, :, 3].any()
+        compare(LinearAttention(ReluFeatures()), (q, k, v), mask=mask)
+        assert not LinearAttention(ReluFeatures())(q, k, v, mask=mask)[:, :, 3].any()
     for n, m in ((0, 4), (4, 0), (0, 0)):
         qkv = case(n, m)
-        assert Linear()(*qkv).shape == (2, 4, n, 5)
-        assert not Linear()(*qkv).any()
-    assert Linear()(*case(0, 0), mask=causal).shape == (2, 4, 0, 5)
+        assert LinearAttention()(*qkv).shape == (2, 4, n, 5)
+        assert not LinearAttention()(*qkv).any()
+    assert LinearAttention()(*case(0, 0), mask=causal).shape == (2, 4, 0, 5)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 @pytest.mark.parametrize("name", FEATURES)
 def test_sums_run_in_float32_whatever_the_type(name, dtype):
-    attention = Linear(FEATURES[name]())
+    attention = LinearAttention(FEATURES[name]())
     q, k, v = (x.detach().to(dtype) for x in case(1500, 1500))
     for mask in (None, causal):
         read = attention(q, k, v + 1, mask=mask)
@@ -194,7 +194,7 @@ def test_sums_run_in_float32_whatever_the_type(name, dtype):
 
 
 def test_random_features_survive_large_queries_and_keys():
-    attention = Linear(RandomFeatures(D, 200))
+    attention = LinearAttention(RandomFeatures(D, 200))
     q, k, v = (x.detach().float() for x in case(50, 50))
     for mask in (None, causal):
         read = attention(q * 30, k * 30, v, mask=mask)
@@ -206,7 +206,7 @@ def test_random_features_survive_large_queries_and_keys():
 def test_any_number_of_leading_axes(axes, mask):
     lead = (2, 3, 4)[:axes]
     q, k, v = (randn(*lead, 7, D) for _ in "qkv")
-    compare(Linear(), (q, k, v), mask=mask)
+    compare(LinearAttention(), (q, k, v), mask=mask)
 
 
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 200])
@@ -229,18 +229,18 @@ def test_causal_sums_are_the_sums(n):
 def test_a_long_sequence_is_never_written_out():
     n = 1 << 16  # a map would be 16 GB in float32
     q, k, v = (torch.rand(1, n, 4) for _ in "qkv")
-    read = Linear()(q, k, v, mask=causal)
+    read = LinearAttention()(q, k, v, mask=causal)
     few = [0, 1, n // 2, n - 1]
     for row in few:
         call = Call.check(q[:, row, None], k[:, : row + 1], v[:, : row + 1])
-        torch.testing.assert_close(read[:, row, None], Linear().plain(call).read)
+        torch.testing.assert_close(read[:, row, None], LinearAttention().plain(call).output)
 
 
 # Memory
 
 
-def recurrent(layer: MultiHead, x: Tensor, chunks, where=None) -> Tensor:
-    state = layer.memory()
+def recurrent(layer: MultiHeadAttention, x: Tensor, chunks, where=None) -> Tensor:
+    state = layer.new_cache()
     assert isinstance(state, LinearState)
     return torch.cat(
         [
@@ -255,9 +255,11 @@ def recurrent(layer: MultiHead, x: Tensor, chunks, where=None) -> Tensor:
     )
 
 
-def made(name: str = "elu", **options: object) -> MultiHead:
-    options = {"mask": causal, "place": rotary(), "groups": 2, **options}
-    return MultiHead(4 * D, 4, attention=Linear(FEATURES[name]()), **options).double()
+def made(name: str = "elu", **options: object) -> MultiHeadAttention:
+    options = {"mask": causal, "pos_embed": rope(), "kv_heads": 2, **options}
+    return MultiHeadAttention(
+        4 * D, 4, attention=LinearAttention(FEATURES[name]()), **options
+    ).double()
 
 
 @pytest.mark.parametrize("name", FEATURES)
@@ -290,7 +292,7 @@ def test_texts_of_different_lengths_each_read_their_own(name):
 
 def test_a_state_does_not_grow_and_beams_reorder_it():
     layer, x = made("random"), torch.randn(3, 40, 4 * D, dtype=torch.float64)
-    state = layer.memory()
+    state = layer.new_cache()
     sizes = set()
     for at in range(30):
         layer(x[:, at : at + 1], positions=range(at, at + 1), cache=state)
@@ -313,11 +315,13 @@ def test_a_state_agrees_with_a_cache_of_keys():
 
 
 def test_a_context_is_summed_once():
-    layer = MultiHead(4 * D, 4, attention=Linear(), context_width=7, groups=2).double()
+    layer = MultiHeadAttention(
+        4 * D, 4, attention=LinearAttention(), context_width=7, kv_heads=2
+    ).double()
     x, context = (torch.randn(2, n, c, dtype=torch.float64) for n, c in ((5, 4 * D), (6, 7)))
     where = torch.tensor([[0, 1, 2, 3, 4, 5], [0, 1, 2, -1, -1, -1]])
     once = layer(x, context, context_positions=where)
-    state = layer.memory(context=True)
+    state = layer.new_cache(context=True)
     for at in range(5):
         step = layer(
             x[:, at, None],
@@ -330,16 +334,16 @@ def test_a_context_is_summed_once():
 
 
 def test_where_keys_are_needed_one_by_one_a_layer_keeps_them():
-    assert isinstance(made(mask=causal & window(3)).memory(), KVCache)
-    assert isinstance(made(place=alibi(4)).memory(), KVCache)
-    assert isinstance(MultiHead(8, 2).memory(size=4), KVCache)
+    assert isinstance(made(mask=causal & window(3)).new_cache(), KVCache)
+    assert isinstance(made(pos_embed=alibi(4)).new_cache(), KVCache)
+    assert isinstance(MultiHeadAttention(8, 2).new_cache(size=4), KVCache)
     layer, x = made(), torch.randn(1, 4, 4 * D, dtype=torch.float64)
     with watch(layer) as seen:
-        cache = layer.memory()
+        cache = layer.new_cache()
         assert isinstance(cache, KVCache)
         layer(x, positions=range(4), cache=cache)
-    assert seen["MultiHead"].error() < 1e-10
-    state = layer.memory()
+    assert seen["MultiHeadAttention"].error() < 1e-10
+    state = layer.new_cache()
     with expect_error(RuntimeError), watch(layer):
         layer(x, positions=range(4), cache=state)
 
@@ -350,17 +354,17 @@ def test_where_keys_are_needed_one_by_one_a_layer_keeps_them():
 @pytest.mark.parametrize(
     "attempt",
     [
-        lambda: Linear(Elu),
-        lambda: Linear(torch.sin)(*case()),
-        lambda: Linear(lambda x: x.sum(-1))(*case()),
-        lambda: Linear()(*case(), beta=math.inf),
-        lambda: Linear()(*case(3, 4), mask=causal),
-        lambda: Linear(Learned(5))(*case()),
+        lambda: LinearAttention(EluFeatures),
+        lambda: LinearAttention(torch.sin)(*case()),
+        lambda: LinearAttention(lambda x: x.sum(-1))(*case()),
+        lambda: LinearAttention()(*case(), beta=math.inf),
+        lambda: LinearAttention()(*case(3, 4), mask=causal),
+        lambda: LinearAttention(LearnedFeatures(5))(*case()),
         lambda: made()(
             torch.zeros(1, 2, 4 * D).double(),
             positions=range(2),
             mask=window(2),
-            cache=made().memory(),
+            cache=made().new_cache(),
         ),
     ],
     ids=range(7),
@@ -373,16 +377,16 @@ def test_what_cannot_work_is_refused_in_a_sentence(attempt):
 
 def test_a_state_refuses_tokens_that_come_too_late():
     layer, x = made(), torch.randn(1, 4, 4 * D, dtype=torch.float64)
-    state = layer.memory()
+    state = layer.new_cache()
     layer(x, positions=range(4), cache=state)
     with expect_error(ValueError):
         layer(x, positions=range(2, 6), cache=state)
 
 
 def test_a_map_of_ones_own_is_looked_at_once_and_always_by_the_plain_twin():
-    attention = Linear(lambda x: x.exp())
+    attention = LinearAttention(lambda x: x.exp())
     compare(attention, case(), mask=causal)
-    attention = Linear(lambda x: x + 9)
+    attention = LinearAttention(lambda x: x + 9)
     compare(attention, case())
     with expect_error(ValueError):
         attention.plain(Call.check(*(x - 30 for x in case())))
@@ -390,7 +394,7 @@ def test_a_map_of_ones_own_is_looked_at_once_and_always_by_the_plain_twin():
 
 def test_each_form_can_explain_itself():
     q, k, v = case()
-    explain = Linear().explain
+    explain = LinearAttention().explain
     assert explain(q, k, v) == "sums over all keys: nothing is masked"
     assert explain(q, k, v, mask=causal) == "causal sums by chunks of 128 in plain torch"
     assert "window(3) leaves no common sums" in explain(q, k, v, mask=window(3))
@@ -403,15 +407,21 @@ def test_each_form_can_explain_itself():
 
 @pytest.mark.parametrize("width", [1, 4, 7])
 def test_a_map_knows_how_many_features_it_makes(width):
-    maps = (Elu(), Relu(), RandomFeatures(width, 5), Taylor(), Learned(width))
+    maps = (
+        EluFeatures(),
+        ReluFeatures(),
+        RandomFeatures(width, 5),
+        TaylorFeatures(),
+        LearnedFeatures(width),
+    )
     for each in maps:
         assert each.count_of(width) == each(torch.randn(2, 3, width)).shape[-1], each
 
 
 COMPILED = """
 import torch
-from regard.attention import Linear, MultiHead, causal
-layer = MultiHead(24, 4, attention=Linear(), mask=causal, groups=2).double()
+from regard.attention import LinearAttention, MultiHeadAttention, causal
+layer = MultiHeadAttention(24, 4, attention=LinearAttention(), mask=causal, kv_heads=2).double()
 x = torch.randn(2, 300, 24, dtype=torch.float64, requires_grad=True)
 compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
 ours, eager = compiled(x), layer(x)
@@ -434,14 +444,16 @@ def test_a_compiled_layer_reads_the_same(in_a_plain_process):
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("mask", [None, causal], ids=str)
-@pytest.mark.parametrize("feature", [Elu(), Relu(), RandomFeatures(64, 48)], ids=str)
+@pytest.mark.parametrize(
+    "feature", [EluFeatures(), ReluFeatures(), RandomFeatures(64, 48)], ids=str
+)
 def test_a_gpu_reads_the_same_by_its_kernels(feature, mask, dtype):
-    attention = Linear(feature).cuda()
+    attention = LinearAttention(feature).cuda()
     shapes = ((2, 4, 300, 64), (2, 2, 300, 64), (2, 2, 300, 32))
     qkv = [torch.randn(shape, device="cuda").to(dtype).requires_grad_() for shape in shapes]
     exact = [x.detach().double().requires_grad_() for x in qkv]
     read = attention(*qkv, mask=mask)
-    wanted = attention.plain(Call.check(*exact, mask=mask)).read
+    wanted = attention.plain(Call.check(*exact, mask=mask)).output
     loose = {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 0.03, "atol": 0.03}
     torch.testing.assert_close(read.double(), wanted, **loose)
     g = torch.randn_like(wanted)

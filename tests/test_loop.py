@@ -14,7 +14,7 @@ import toy_run
 from golden import expect_error
 from regard.errors import FieldError, UserError
 from regard.run_folder import RunFolder, epochs_in
-from regard.training.config import OptimiserConfig, ScheduleConfig, TrainConfig
+from regard.training.config import LRScheduleConfig, OptimizerConfig, TrainConfig
 from regard.training.estimate import estimate
 from regard.training.fit import Diverged, Progress, train
 
@@ -43,23 +43,23 @@ def same(a: nn.Module, b: nn.Module) -> bool:
 
 
 def without_times(run: RunFolder) -> list[dict[str, float]]:
-    times = ("seconds", "waited")
+    times = ("train_seconds", "data_wait_seconds")
     return [{k: v for k, v in line.items() if k not in times} for line in run.metrics()]
 
 
 def test_it_learns_and_writes_a_line_an_epoch(tmp_path):
-    config = TrainConfig(epochs=25, optimiser=OptimiserConfig(rate=2e-2))
+    config = TrainConfig(epochs=25, optimizer=OptimizerConfig(lr=2e-2))
     run_toy(tmp_path, config)
     lines = RunFolder(tmp_path).metrics()
     assert [line["epoch"] for line in lines] == list(range(1, 26))
-    assert lines[-1]["loss"] < 0.5 * lines[0]["loss"] and lines[-1]["accuracy"] > 0.9
+    assert lines[-1]["train/loss"] < 0.5 * lines[0]["train/loss"] and lines[-1]["accuracy"] > 0.9
     assert lines[-1]["step"] == 25 * 12
-    assert 0 <= lines[-1]["waited"] <= lines[-1]["seconds"]
+    assert 0 <= lines[-1]["data_wait_seconds"] <= lines[-1]["train_seconds"]
 
 
 @pytest.mark.parametrize("stop", [1, 7, 12, 13, 24, 35])
 def test_ctrl_c_at_any_step_saves_and_the_resumed_run_is_the_same_run(tmp_path, stop):
-    calm = TrainConfig(**{**vars(toy_run.CONFIG), "save_seconds": 1e9})
+    calm = TrainConfig(**{**vars(toy_run.CONFIG), "checkpoint_seconds": 1e9})
     whole = run_toy(tmp_path / "whole", calm)
 
     def interrupt(progress: Progress) -> None:
@@ -85,9 +85,9 @@ def test_accumulated_batches_take_the_step_of_one_large_batch(tmp_path):
     def trained(name: str, batch: int, accumulate: int) -> nn.Module:
         config = TrainConfig(
             epochs=2,
-            accumulate=accumulate,
-            schedule=ScheduleConfig("constant", warmup=0.0),
-            optimiser=OptimiserConfig(rate=1e-3),
+            grad_accum_steps=accumulate,
+            lr_schedule=LRScheduleConfig("constant", warmup_ratio=0.0),
+            optimizer=OptimizerConfig(lr=1e-3),
         )
         points = toy_run.Points(count=92, batch=batch)  # the last batch is a short one
         points.x = points.x.double()
@@ -131,12 +131,25 @@ def test_between_equal_figures_the_lower_loss_decides(tmp_path):
     figures = [0.9, 0.9, 0.9, 0.8]
 
     def measured(_):
-        return {"validation.accuracy": figures.pop(0), "validation.loss": next(losses)}
+        return {"val/accuracy": figures.pop(0), "val/loss": next(losses)}
 
     config = replace(toy_run.CONFIG, epochs=4)
     run = RunFolder.at(tmp_path / "run")
     at = train(toy_run.model(), toy_run.Points(), toy_run.objective, measured, config, run)
     assert (at.best, at.best_loss, at.best_epoch) == (0.9, 0.3, 1)
+
+
+def test_of_a_loss_the_least_is_the_best_and_patience_waits_for_less(tmp_path):
+    losses = iter([0.9, 0.4, 0.5, 0.6, 0.3])
+
+    def measured(_):
+        return {"val/loss": next(losses), "val/accuracy": 0.5}
+
+    config = replace(toy_run.CONFIG, epochs=5, patience=2)
+    run = RunFolder.at(tmp_path / "run")
+    at = train(toy_run.model(), toy_run.Points(), toy_run.objective, measured, config, run)
+    assert (at.best, at.best_epoch, at.epoch) == (0.4, 1, 4)
+    assert [line["is_best"] for line in run.metrics()] == [True, True, False, False]
 
 
 def test_the_best_weights_by_validation_are_kept_and_patience_ends_the_run(tmp_path):
@@ -146,7 +159,7 @@ def test_the_best_weights_by_validation_are_kept_and_patience_ends_the_run(tmp_p
         weights.append({name: w.clone() for name, w in net.state_dict().items()})
         return {"accuracy": next(figures)}
 
-    run_toy(tmp_path, TrainConfig(epochs=6, patience=2, average=0.5), measure=measure)
+    run_toy(tmp_path, TrainConfig(epochs=6, patience=2, ema_decay=0.5), measure=measure)
     run = RunFolder(tmp_path)
     assert [line["accuracy"] for line in run.metrics()] == [0.2, 0.9, 0.5, 0.4]
     kept = run.read_tensors("model.safetensors")
@@ -155,14 +168,14 @@ def test_the_best_weights_by_validation_are_kept_and_patience_ends_the_run(tmp_p
 
 def test_measuring_now_and_then_changes_no_step_and_leaves_out_no_loss(tmp_path):
     often = run_toy(tmp_path / "often", TrainConfig(epochs=5))
-    seldom = run_toy(tmp_path / "seldom", TrainConfig(epochs=5, measure=2))
+    seldom = run_toy(tmp_path / "seldom", TrainConfig(epochs=5, eval_every=2))
     assert same(often, seldom)
     lines, few = (RunFolder(tmp_path / name).metrics() for name in ("often", "seldom"))
     assert [line["epoch"] for line in few] == [2, 4, 5]
     assert few[-1]["accuracy"] == lines[-1]["accuracy"]
-    losses = [line["loss"] for line in lines]  # all epochs have as many items
+    losses = [line["train/loss"] for line in lines]  # all epochs have as many items
     pairs = [(losses[0] + losses[1]) / 2, (losses[2] + losses[3]) / 2, losses[4]]
-    assert [line["loss"] for line in few] == pytest.approx(pairs)
+    assert [line["train/loss"] for line in few] == pytest.approx(pairs)
     assert epochs_in(few) == 5 and epochs_in(few[:1]) == 2 and epochs_in([]) == 0
 
 
@@ -172,10 +185,16 @@ def test_patience_counts_what_was_measured_and_an_earlier_end_is_measured(tmp_pa
     def measure(net: nn.Module) -> dict[str, float]:
         return {"accuracy": next(figures)}
 
-    config = TrainConfig(epochs=20, measure=3, patience=2)  # fewer than lie between two measurings
+    config = TrainConfig(
+        epochs=20, eval_every=3, patience=2
+    )  # fewer than lie between two measurings
     run_toy(tmp_path / "patient", config, measure=measure)
     lines = RunFolder(tmp_path / "patient").metrics()
-    assert [(line["epoch"], line["best"]) for line in lines] == [(3, True), (6, True), (9, False)]
+    assert [(line["epoch"], line["is_best"]) for line in lines] == [
+        (3, True),
+        (6, True),
+        (9, False),
+    ]
 
     path = tmp_path / "shorter"
     net, points = toy_run.model(), toy_run.Points()
@@ -185,7 +204,7 @@ def test_patience_counts_what_was_measured_and_an_earlier_end_is_measured(tmp_pa
         if not at.batch and next(left) == 1:
             raise KeyboardInterrupt
 
-    config = replace(toy_run.CONFIG, epochs=8, measure=4)
+    config = replace(toy_run.CONFIG, epochs=8, eval_every=4)
     path.mkdir()
     with pytest.raises(KeyboardInterrupt):
         train(net, points, toy_run.objective, toy_run.measure, config, RunFolder(path), report=stop)
@@ -214,9 +233,9 @@ def test_a_folder_in_use_is_refused_and_a_finished_run_has_nothing_left_to_do(tm
     ("fields", "name"),
     [
         ({"epochs": 0}, "epochs"),
-        ({"accumulate": 0}, "accumulate"),
-        ({"average": 1.0}, "average"),
-        ({"clip": -1.0}, "clip"),
+        ({"grad_accum_steps": 0}, "grad_accum_steps"),
+        ({"ema_decay": 1.0}, "ema_decay"),
+        ({"grad_clip": -1.0}, "grad_clip"),
     ],
 )
 def test_impossible_settings_are_named(fields, name):
@@ -267,15 +286,15 @@ def test_the_weights_kept_are_those_of_the_best_epoch_or_of_the_last(tmp_path, k
 
     def measured(net):
         seen.append({name: weight.clone() for name, weight in net.state_dict().items()})
-        return {"validation.accuracy": next(figures)}
+        return {"val/accuracy": next(figures)}
 
-    config = replace(toy_run.CONFIG, epochs=4, keep=keep)
+    config = replace(toy_run.CONFIG, epochs=4, keep_weights=keep)
     run = RunFolder(tmp_path)
     at = train(toy_run.model(), toy_run.Points(), toy_run.objective, measured, config, run)
     kept = run.read_tensors("model.safetensors")
     assert at.best_epoch == epoch - 1
     assert all(torch.equal(kept[name], weight) for name, weight in seen[epoch - 1].items())
-    assert [line["best"] for line in run.metrics()][epoch - 1]
+    assert [line["is_best"] for line in run.metrics()][epoch - 1]
 
 
 @pytest.mark.parametrize(("writing", "states"), [(0.2, 2), (0.0, 7)])
@@ -296,5 +315,5 @@ def test_states_after_short_epochs_take_a_small_share_of_the_time(
 
     monkeypatch.setattr(RunFolder, "write_state", slowly)
     monkeypatch.setattr("regard.training.fit.time.monotonic", lambda: now[0])
-    run_toy(tmp_path, replace(toy_run.CONFIG, epochs=6, save_seconds=60.0), measure=measure)
+    run_toy(tmp_path, replace(toy_run.CONFIG, epochs=6, checkpoint_seconds=60.0), measure=measure)
     assert len(written) == states and written[-1] == 6 * 12

@@ -13,8 +13,8 @@ from regard.errors import UserError
 from regard.run_folder import RunFolder, manifest
 from regard.run_folder.manifest import DECIDING, Manifest
 
-LINE = {"epoch": 1, "validation.accuracy": 0.5}
-NEXT = {"epoch": 2, "validation.accuracy": 0.6}
+LINE = {"epoch": 1, "val/accuracy": 0.5}
+NEXT = {"epoch": 2, "val/accuracy": 0.6}
 WEIGHTS = [{"x": torch.full((4,), float(number))} for number in range(3)]
 
 
@@ -55,7 +55,7 @@ def test_every_file_that_decides_is_listed_with_the_digest_that_anyone_can_compu
 @pytest.mark.parametrize("name", DECIDING)
 def test_an_edited_file_is_named_unless_the_edit_is_accepted(run, name, capsys):
     path = run.path / name
-    path.write_bytes(path.read_bytes().replace(b"2", b"4").replace(b"t", b"f"))
+    path.write_bytes(path.read_bytes().replace(b"2", b"4").replace(b"c", b"k"))
     if name == "model.safetensors":
         path.write_bytes(path.read_bytes()[:-1] + b"\x01")
     with expect_error(UserError):

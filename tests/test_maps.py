@@ -5,14 +5,21 @@ import pytest
 import torch
 
 from golden import expect_error
-from regard.attention import Place, attend
+from regard.attention import PositionalEncoding, attend
 from regard.inspection import maps as module
 from regard.inspection.maps import evaluating, image_maps
 from regard.models import ViT, ViTConfig
 
 
 def vit(**fields: object) -> ViT:
-    config = {"width": 32, "layers": 3, "heads": 4, "image": 16, "init": "2017", **fields}
+    config = {
+        "width": 32,
+        "layers": 3,
+        "heads": 4,
+        "image_size": 16,
+        "init": "xavier_uniform",
+        **fields,
+    }
     return ViT(ViTConfig(**config)).double().eval()
 
 
@@ -37,16 +44,19 @@ def weights_by_hooks(model, images):
     for handle in handles:
         handle.remove()
 
-    grid = (images.shape[-2] // model.config.patch, images.shape[-1] // model.config.patch)
+    grid = (
+        images.shape[-2] // model.config.patch_size,
+        images.shape[-1] // model.config.patch_size,
+    )
     positions = range(kept[0, "to_q"].shape[1])
-    place: Place = model.place.at(grid)
+    place: PositionalEncoding = model.pos_embed.resize(grid)
     mask = None if model.mask is None else model.mask.at(grid)(positions, positions)
     found = []
     for layer, block in enumerate(model.blocks):
         heads, groups = block.attention.heads, block.attention.groups
         q = kept[layer, "to_q"].unflatten(-1, (heads, -1)).transpose(1, 2)
         k = kept[layer, "to_k"].unflatten(-1, (groups, -1)).transpose(1, 2)
-        q, k = place.turn(q, k, positions, positions)
+        q, k = place.rotate(q, k, positions, positions)
         found.append(attend(q, k, k, mask=mask).weights)
     return torch.stack(found, 1).numpy(), grid
 
@@ -66,15 +76,15 @@ def rollout_by_hand(weights):
 
 MODELS = {
     "plain": {},
-    "groups": {"groups": 2},
-    "rotary": {"place": "rotary"},
-    "mask": {"mask": "neighbourhood(1, (4, 4))"},
-    "all": {"groups": 1, "place": "rotary", "mask": "axial((4, 4)) | neighbourhood(1, (4, 4))"},
+    "groups": {"kv_heads": 2},
+    "rope": {"pos_embed": "rope"},
+    "mask": {"mask": "neighborhood(1, (4, 4))"},
+    "all": {"kv_heads": 1, "pos_embed": "rope", "mask": "axial((4, 4)) | neighborhood(1, (4, 4))"},
 }
 
 
 @pytest.mark.parametrize("size", [(16, 16), (24, 16), (8, 32)], ids=str)
-@pytest.mark.parametrize("pool", ["class", "mean"])
+@pytest.mark.parametrize("pool", ["cls", "mean"])
 @pytest.mark.parametrize("fields", MODELS.values(), ids=MODELS.keys())
 def test_maps_are_the_weights_of_the_rows_that_the_answer_is_read_off(fields, pool, size):
     model, images = vit(pool=pool, **fields), pictures(*size)
@@ -84,7 +94,7 @@ def test_maps_are_the_weights_of_the_rows_that_the_answer_is_read_off(fields, po
     assert (maps.layer_count, maps.head_count, maps.grid) == (3, 4, grid)
 
     flow = rollout_by_hand(weights)
-    if pool == "class":
+    if pool == "cls":
         weights, flow = weights[..., -1, :-1], flow[..., -1, :-1]
     else:
         weights, flow = weights.mean(-2), flow.mean(-2)
@@ -92,7 +102,7 @@ def test_maps_are_the_weights_of_the_rows_that_the_answer_is_read_off(fields, po
     np.testing.assert_allclose(maps.rollout, flow.reshape(maps.rollout.shape), atol=1e-12)
 
 
-@pytest.mark.parametrize("pool", ["class", "mean"])
+@pytest.mark.parametrize("pool", ["cls", "mean"])
 def test_what_one_patch_read_is_its_own_row(pool):
     model, images = vit(pool=pool), pictures(24, 16)
     weights, grid = weights_by_hooks(model, images)
@@ -108,7 +118,7 @@ def test_what_one_patch_read_is_its_own_row(pool):
 
 def test_what_the_class_token_reads_of_itself_is_left_out_and_not_made_up_for():
     images = pictures(16, 16)
-    with_token = image_maps(vit(pool="class"), images).heads.sum((-2, -1))
+    with_token = image_maps(vit(pool="cls"), images).heads.sum((-2, -1))
     without = image_maps(vit(pool="mean"), images).heads.sum((-2, -1))
     assert (with_token < 1).all() and (with_token > 0.5).all()
     np.testing.assert_allclose(without, 1)
@@ -116,7 +126,7 @@ def test_what_the_class_token_reads_of_itself_is_left_out_and_not_made_up_for():
 
 def test_rows_of_the_grid_are_rows_of_the_image():
     """A token reads itself more than others where keys match queries: light up one patch."""
-    model = vit(pool="mean", layers=1, heads=1, place="none")
+    model = vit(pool="mean", layers=1, heads=1, pos_embed="none")
     attention = model.blocks[0].attention
     with torch.no_grad():
         attention.to_k.weight.zero_()

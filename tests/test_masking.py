@@ -6,15 +6,15 @@ import torch
 
 from regard.data.augment import seeded
 from regard.data.masking import SPARE, Masked, Masking, edges_of
-from regard.data.tokenizer import Vocabulary, VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import TokenizerConfig, Vocabulary, fit_vocabulary
 from regard.data.word_pieces import WordPieceVocabulary
 
 CPU = torch.device("cpu")
 TEXT = "the naïve reader (of 12 unreadable books) re-reads: un_read, isn't it? Crème brûlée!"
 
 
-def vocabulary(kind: str = "raw", text: str = TEXT, **options) -> Vocabulary:
-    config = VocabularyConfig(kind=kind, floor=1, **options)
+def vocabulary(kind: str = "byte", text: str = TEXT, **options) -> Vocabulary:
+    config = TokenizerConfig(name=kind, min_frequency=1, **options)
     return fit_vocabulary([text], config, extra=("mask",))
 
 
@@ -101,7 +101,7 @@ def test_every_row_is_asked_for_a_word_but_one_of_specials_only():
 
 
 def test_unknown_words_are_not_asked_for():
-    words = vocabulary("words", "red blue green", size=6)
+    words = vocabulary("word", "red blue green", vocab_size=6)
     rows = torch.full((20, 40), words.special("unknown"))
     rows[:, 20:] = 5
     chosen = asked(hide(words, rows))
@@ -151,9 +151,9 @@ def words_by_hand(words: Vocabulary, rows: list[int]) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["raw", "characters", "bytes"])
+@pytest.mark.parametrize("kind", ["byte", "char", "bpe"])
 def test_all_pieces_of_a_word_are_asked_for_together(kind):
-    words = vocabulary(kind, size=300)
+    words = vocabulary(kind, vocab_size=300)
     tokens = words.encode(f" {TEXT}")
     groups = words_by_hand(words, tokens)
     spelt = ["".join(words.decode([tokens[at] for at in group])) for group in groups]
@@ -191,7 +191,7 @@ def test_a_text_that_begins_within_a_word_is_a_word_of_its_own():
 
 
 def test_whole_words_of_a_vocabulary_of_words_are_its_entries():
-    words = vocabulary("words", "red blue red")
+    words = vocabulary("word", "red blue red")
     assert edges_of(words, len(words) - 1) == (False, False)
     rows = torch.full((50, 30), len(words) - 1)
     one, other = (hide(words, rows, whole_words=whole) for whole in (True, False))

@@ -16,18 +16,18 @@ from regard.attention import (
     attend,
     attend_fused,
     axial,
+    block_summary,
     blocks,
     causal,
     dilated,
-    everywhere,
-    neighbourhood,
+    global_tokens,
+    grid_windows,
+    neighborhood,
     prefix,
     random_keys,
     sinks,
     strided,
-    summary,
     window,
-    windows,
 )
 from strategies import GRIDS, NAMED, causal_masks, examples, masks
 
@@ -76,14 +76,14 @@ TABLE = [
     *((blocks(s), lambda q, k, s=s: q // s == k // s) for s in (1, 2, 5, 30)),
     *((sinks(c), lambda q, k, c=c: k < c) for c in (0, 1, 4, 50)),
     *((prefix(c), lambda q, k, c=c: q < c and k < c) for c in (0, 1, 7, 50)),
-    *((everywhere(c), lambda q, k, c=c: q < c or k < c) for c in (0, 1, 7, 50)),
+    *((global_tokens(c), lambda q, k, c=c: q < c or k < c) for c in (0, 1, 7, 50)),
     *(
-        (neighbourhood(r, g), lambda q, k, r=r, g=g: near(q, k, r, g))
+        (neighborhood(r, g), lambda q, k, r=r, g=g: near(q, k, r, g))
         for r, g in [(0, (3, 5)), (1, (3, 5)), (2, (4, 4)), (1, (17, 1)), (1, (1, 9))]
     ),
     *((axial(g), lambda q, k, g=g: crossed(q, k, g)) for g in [(3, 5), (4, 4), (1, 6), (7, 1)]),
     *(
-        (windows(w, g, s), lambda q, k, w=w, g=g, s=s: together(q, k, w, g, s))
+        (grid_windows(w, g, s), lambda q, k, w=w, g=g, s=s: together(q, k, w, g, s))
         for w, g, s in [
             (1, (3, 5), 0),
             (2, (3, 5), 0),
@@ -93,7 +93,7 @@ TABLE = [
         ]
     ),
     *(
-        (summary(s, c), lambda q, k, s=s, c=c: k % s >= s - c)
+        (block_summary(s, c), lambda q, k, s=s, c=c: k % s >= s - c)
         for s, c in [(1, 1), (4, 1), (5, 2), (6, 6), (40, 3)]
     ),
 ]
@@ -172,7 +172,7 @@ def test_a_mask_parses_back_from_what_it_prints(a, b):
         "~(causal | window(2))",
         "dilated(2, 3)",
         "random_keys(2, 10, 7)",
-        "neighbourhood(1, (3, 5)) | axial((3, 5))",
+        "neighborhood(1, (3, 5)) | axial((3, 5))",
     ],
 )
 def test_printing_adds_no_brackets_and_loses_none(written):
@@ -285,7 +285,7 @@ def test_parse_refuses_everything_else_in_a_sentence(nonsense):
         "causal & windw(3)",
         "sink(4)",
         "random_key(1, 2)",
-        "neighborhood(1, 4)",
+        "neighbourhood(1, 4)",
         "block(3)",
     ],
 )
@@ -323,12 +323,12 @@ def test_masks_refuse_pythons_own_and_or_not_and_other_operands():
         lambda: blocks(0),
         lambda: sinks(-1),
         lambda: prefix(-1),
-        lambda: everywhere(-2),
+        lambda: global_tokens(-2),
         lambda: random_keys(0, 3),
         lambda: random_keys(4, 3),
         lambda: random_keys(1, 3, -1),
-        lambda: neighbourhood(-1, (3, 3)),
-        lambda: neighbourhood(1, (0, 3)),
+        lambda: neighborhood(-1, (3, 3)),
+        lambda: neighborhood(1, (0, 3)),
         lambda: axial((3, -1)),
         lambda: axial(0),
         lambda: axial((2.0, 3)),
@@ -365,7 +365,7 @@ def test_masks_cut_by_causal_are_known_to_be_causal(mask):
         ("causal", True),
         ("causal & window(3)", True),
         ("window(3) & causal", True),
-        ("causal & (window(3) | everywhere(2))", True),
+        ("causal & (window(3) | global_tokens(2))", True),
         ("causal & window(3) | causal & sinks(2)", True),
         ("~(~causal | window(3))", True),
         ("window(1)", True),
@@ -378,7 +378,7 @@ def test_masks_cut_by_causal_are_known_to_be_causal(mask):
         ("causal | window(2)", False),
         ("~causal", False),
         ("strided(2)", False),
-        ("everywhere(1)", False),
+        ("global_tokens(1)", False),
         ("random_keys(1, 9)", False),
         ("axial((3, 3))", False),
     ],
@@ -473,7 +473,7 @@ def test_tiles_never_hide_what_is_read_nor_claim_what_is_not(mask, where):
         assert not dense(mask, *where[:2]).any()
 
 
-EXACT = ("causal", "window", "dilated", "strided", "blocks", "sinks", "prefix", "everywhere")
+EXACT = ("causal", "window", "dilated", "strided", "blocks", "sinks", "prefix", "global_tokens")
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -504,7 +504,7 @@ def test_a_mask_simplified_for_two_ranges_reads_the_same(mask, where):
     q_pos, k_pos, _ = where
     simple = mask.on(q_pos, k_pos)
     if isinstance(simple, bool):
-        simple = everywhere((1 << 31) - 1) if simple else prefix(0)
+        simple = global_tokens((1 << 31) - 1) if simple else prefix(0)
     assert torch.equal(simple(q_pos, k_pos), mask(q_pos, k_pos))
 
 
@@ -588,22 +588,22 @@ def test_seeds_draw_different_keys():
 def test_masks_on_a_grid_move_to_another_and_the_rest_stay(mask, grid):
     moved = mask.at(grid)
     assert moved.at(grid) == moved
-    if not any(name in str(mask) for name in ("neighbourhood", "axial", "windows")):
+    if not any(name in str(mask) for name in ("neighborhood", "axial", "grid_windows")):
         assert moved == mask
 
 
 def test_a_mask_on_a_grid_of_another_size_is_the_mask_written_there():
-    there = "causal & ~neighbourhood(1, {0}) | axial({0}) & window(3)"
+    there = "causal & ~neighborhood(1, {0}) | axial({0}) & window(3)"
     assert Mask.parse(there.format("(3, 5)")).at((2, 7)) == Mask.parse(there.format("(2, 7)"))
 
 
 def test_a_square_grid_may_be_said_by_its_side(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which wants the pair
-    assert neighbourhood(2, 4) == neighbourhood(2, (4, 4)) == Mask.parse("neighbourhood(2, 4)")
+    assert neighborhood(2, 4) == neighborhood(2, (4, 4)) == Mask.parse("neighborhood(2, 4)")
 
 
 def test_class_tokens_read_and_are_read_freely():
-    for mask in (neighbourhood(0, (2, 3)), axial((2, 3)), windows(1, (2, 3))):
+    for mask in (neighborhood(0, (2, 3)), axial((2, 3)), grid_windows(1, (2, 3))):
         read = dense(mask, range(8), range(8))
         assert read[6:].all() and read[:, 6:].all() and not read[:6, :6].all()
 
@@ -623,7 +623,7 @@ def test_a_plain_class_of_masks_is_equal_to_itself_alone_and_prints():
         weights = attend(q, q, q, mask=mask).weights[0, 0]
         assert torch.equal(weights > 0, mask(range(6), range(6)))
         torch.testing.assert_close(
-            attend_fused(q, q, q, mask=mask), attend(q, q, q, mask=mask).read
+            attend_fused(q, q, q, mask=mask), attend(q, q, q, mask=mask).output
         )
     assert str(two & causal) == "Every(…) & causal"
 

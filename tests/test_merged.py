@@ -12,8 +12,8 @@ from regard.attention import (
     attend_fused,
     axial,
     causal,
-    explain,
-    neighbourhood,
+    explain_kernel,
+    neighborhood,
     sparse_transformer,
     sparse_transformer_fixed,
     window,
@@ -29,21 +29,21 @@ EXACT = {"rtol": 0.0, "atol": 1e-10}
 SCATTERED = [
     "strided(5)",
     "dilated(3, 4)",
-    "summary(6, 2)",
+    "block_summary(6, 2)",
     "random_keys(3, 29, 1)",
     "causal & (window(5) | strided(5))",
-    "causal & (blocks(6) | summary(6, 2))",
-    "window(2) | everywhere(1) | random_keys(2, 29, 0)",
+    "causal & (blocks(6) | block_summary(6, 2))",
+    "window(2) | global_tokens(1) | random_keys(2, 29, 0)",
     "axial((5, 6))",
     "causal & axial((6, 5))",
     "strided(4) & ~window(9)",
-    "strided(3) & dilated(2, 2) | summary(7, 7)",
+    "strided(3) & dilated(2, 2) | block_summary(7, 7)",
     "~causal & strided(2)",
     "strided(40)",
-    "neighbourhood(1, (6, 5))",
-    "neighbourhood(2, (7, 9)) & causal",
-    "neighbourhood(1, (3, 19)) | strided(7)",
-    "axial((6, 5)) | neighbourhood(1, (6, 5))",
+    "neighborhood(1, (6, 5))",
+    "neighborhood(2, (7, 9)) & causal",
+    "neighborhood(1, (3, 19)) | strided(7)",
+    "axial((6, 5)) | neighborhood(1, (6, 5))",
 ]
 
 
@@ -67,7 +67,7 @@ def assert_merges(mask, tensors, where, tolerance=EXACT):
     arrangement = arrange(mask, *where)
     assert arrangement is not None
     fast = merged.merged(Call.check(*tensors, mask, *where), arrangement)
-    plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).read
+    plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).output
     push = torch.randn_like(fast)
     for ours, theirs in zip(
         (fast, *grad(fast, tensors, push)), (plain, *grad(plain, tensors, push)), strict=True
@@ -97,7 +97,7 @@ def test_gradients_of_gradients_are_those_of_the_dense_map(text):
     mask, where = Mask.parse(text), (range(9, 29), range(3, 29))
     tensors, parts = drawn(len(where[0]), len(where[1])), arrange(mask, *where)
     fast = merged.merged(Call.check(*tensors, mask, *where), parts)
-    plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).read
+    plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).output
     found = []
     for read in (fast, plain):
         firsts = grad(read.sin().sum(), tensors, create_graph=True)
@@ -122,7 +122,7 @@ def test_every_pair_that_may_be_read_is_read_once(text):
 @pytest.mark.parametrize("r", [0, 1, 3])
 def test_neighbourhoods_on_whole_grids(r, grid):
     n = grid[0] * grid[1]
-    assert_merges(neighbourhood(r, grid), drawn(n, n), (range(n), range(n)))
+    assert_merges(neighborhood(r, grid), drawn(n, n), (range(n), range(n)))
 
 
 def test_heads_may_share_keys_and_axes_may_be_few():
@@ -157,7 +157,7 @@ def test_queries_that_may_read_nothing_read_zeros():
 
 
 def test_nothing_scattered_is_left_to_tiles():
-    for mask in (causal & window(3), Mask.parse("blocks(4) | everywhere(1)"), ~axial((3, 4))):
+    for mask in (causal & window(3), Mask.parse("blocks(4) | global_tokens(1)"), ~axial((3, 4))):
         assert arrange(mask, range(12), range(12)) is None
     # A class token reads all, so rows and columns are not all that is read.
     assert arrange(axial((3, 4)), range(13), range(13)) is None
@@ -177,15 +177,15 @@ class TestChoice:
             sparse_transformer(32),
             sparse_transformer_fixed(64),
             axial((32, 32)),
-            neighbourhood(2, (32, 32)),
+            neighborhood(2, (32, 32)),
         ],
         ids=str,
     )
     def test_it_is_taken_where_it_reads_less(self, mask, monkeypatch):
         tensors = tuple(torch.randn(1, 2, 1024, 16, requires_grad=True) for _ in "qkv")
-        assert explain(*tensors, mask=mask).startswith("SDPA part by part, merged")
+        assert explain_kernel(*tensors, mask=mask).startswith("SDPA part by part, merged")
         monkeypatch.setattr(kernels, "tiled", None)
-        fast, plain = attend_fused(*tensors, mask=mask), attend(*tensors, mask=mask).read
+        fast, plain = attend_fused(*tensors, mask=mask), attend(*tensors, mask=mask).output
         torch.testing.assert_close(fast, plain, rtol=0, atol=2e-5)
         entries = arrange(mask, range(1024), range(1024)).entries
         assert entries < 0.35 * 1024**2
@@ -193,14 +193,14 @@ class TestChoice:
     def test_it_is_not_where_tiles_read_less_or_the_kernel_cannot(self):
         q, k, v = (torch.randn(1, 1, 1024, 16) for _ in "qkv")
         near = Mask.parse("dilated(8, 2)")
-        assert explain(q, k, v, mask=near).startswith("SDPA tile by tile")
+        assert explain_kernel(q, k, v, mask=near).startswith("SDPA tile by tile")
         wide = torch.randn(1, 1, 1024, 24)
-        assert "merged" not in explain(q, k, wide, mask=sparse_transformer(32))
+        assert "merged" not in explain_kernel(q, k, wide, mask=sparse_transformer(32))
 
     def test_many_drawn_keys_are_left_to_the_map(self):
         q = torch.empty(1, 1, 2048, 64)
         for count, way in ((3, "part by part, merged"), (64, "with a mask")):
-            assert way in explain(q, q, q, mask=Mask.parse(f"bigbird(64, 2, {count}, 2048)"))
+            assert way in explain_kernel(q, q, q, mask=Mask.parse(f"bigbird(64, 2, {count}, 2048)"))
 
 
 @pytest.mark.parametrize("words", ["random_keys(3, 29, 1)", "causal & (window(5) | strided(5))"])

@@ -85,8 +85,8 @@ MUTANTS = {
     ),
     "queries behind a cache turned from 0": Mutant(
         "multi_head.py",
-        "q, k = place.turn(q, k, positions, k_pos)",
-        "q, k = place.turn(q, k, range(x.shape[-2]), range(source.shape[-2]))",
+        "q, k = place.rotate(q, k, positions, k_pos)",
+        "q, k = place.rotate(q, k, range(x.shape[-2]), range(source.shape[-2]))",
     ),
     "queries behind a cache biased from 0": Mutant(
         "multi_head.py",

@@ -9,10 +9,10 @@ from regard.attention import (
     ATTENTIONS,
     FEATURES,
     KVCache,
-    Learned,
-    Linear,
+    LearnedFeatures,
+    LinearAttention,
     LinearState,
-    MultiHead,
+    MultiHeadAttention,
     RandomFeatures,
     attend,
     attend_fused,
@@ -28,13 +28,13 @@ from regard.models import (
     Captioner,
     CaptionerConfig,
     GPTConfig,
-    Sentences,
     Seq2Seq,
     Seq2SeqConfig,
     StackConfig,
+    TokenBatch,
     ViT,
     ViTConfig,
-    stack,
+    make_blocks,
 )
 
 SMALL = {"width": 16, "layers": 2, "heads": 2}
@@ -51,24 +51,26 @@ LINEAR = [
 
 
 def vit(**fields: object) -> ViT:
-    return ViT(ViTConfig(**SMALL, image=16, **fields))
+    return ViT(ViTConfig(**SMALL, image_size=16, **fields))
 
 
 def gpt(**fields: object) -> GPT:
-    return GPT(GPTConfig(**SMALL, words=20, length=16, **fields))
+    return GPT(GPTConfig(**SMALL, vocab_size=20, context_length=16, **fields))
 
 
 def bert(**fields: object) -> Bert:
-    return Bert(BertConfig(**SMALL, words=20, length=16, **fields))
+    return Bert(BertConfig(**SMALL, vocab_size=20, context_length=16, **fields))
 
 
 def captioner(**fields: object) -> Captioner:
-    eyes = ViTConfig(**SMALL, image=16, pool="mean", **fields)
-    return Captioner(CaptionerConfig(**SMALL, words=20, length=16, encoder=eyes, **fields))
+    eyes = ViTConfig(**SMALL, image_size=16, pool="mean", **fields)
+    return Captioner(
+        CaptionerConfig(**SMALL, vocab_size=20, context_length=16, encoder=eyes, **fields)
+    )
 
 
 def seq2seq(**fields: object) -> Seq2Seq:
-    return Seq2Seq(Seq2SeqConfig(**SMALL, words=20, length=16, **fields))
+    return Seq2Seq(Seq2SeqConfig(**SMALL, vocab_size=20, context_length=16, **fields))
 
 
 RUNS = {
@@ -77,22 +79,22 @@ RUNS = {
     "gpt, padded": (gpt, lambda model: model(WORDS, positions=PADDED)),
     "bert": (bert, lambda model: model(WORDS, positions=PADDED)),
     "captioner": (captioner, lambda model: model(IMAGES, WORDS, positions=PADDED)),
-    "seq2seq": (seq2seq, lambda model: model(Sentences(WORDS, PADDED), WORDS)),
+    "seq2seq": (seq2seq, lambda model: model(TokenBatch(WORDS, PADDED), WORDS)),
 }
 
 
 def test_each_expression_builds_what_it_says():
     assert make_attention("softmax", 8) is attend_fused
     for name in FEATURES:
-        assert isinstance(make_attention(f" linear({name}) ", 8), Linear)
+        assert isinstance(make_attention(f" linear({name}) ", 8), LinearAttention)
     made = make_attention("linear(random(24, seed=3))", 8).feature
     assert isinstance(made, RandomFeatures)
     assert (made.count, made.seed, made.directions.shape) == (24, 3, (24, 8))
     assert make_attention("linear(random(count=5))", 8).feature.count == 5
-    assert isinstance(make_attention("linear(learned)", 8).feature, Learned)
-    assert type(make_attention("linear()", 8).feature).__name__ == "Elu"
-    assert set(ATTENTIONS) == {"softmax", "linear", "channels"}
-    assert callable(make_attention("channels", 8))
+    assert isinstance(make_attention("linear(learned)", 8).feature, LearnedFeatures)
+    assert type(make_attention("linear()", 8).feature).__name__ == "EluFeatures"
+    assert set(ATTENTIONS) == {"softmax", "linear", "channel"}
+    assert callable(make_attention("channel", 8))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_an_expression_that_means_nothing_is_refused_in_a_sentence(expression):
     with expect_error(ValueError):
         make_attention(expression, 8)
     with expect_error(ValueError):
-        stack(StackConfig(**SMALL, attention=expression))
+        make_blocks(StackConfig(**SMALL, attention=expression))
 
 
 @pytest.mark.parametrize("expression", LINEAR)
@@ -135,7 +137,7 @@ def test_every_model_reads_and_learns_with_it_and_can_be_watched(run, expression
     out.square().mean().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is None or parameter.grad.isfinite().all(), name
-    maps = [m.weight for m in model.modules() if isinstance(m, Learned)]
+    maps = [m.weight for m in model.modules() if isinstance(m, LearnedFeatures)]
     assert bool(maps) == (expression == "linear(learned)")
     assert all(weight.grad.any() for weight in maps)
     assert len({id(weight) for weight in maps}) == len(maps)
@@ -159,25 +161,25 @@ def test_all_models_of_the_table_take_a_name():
         if not fields:
             continue
         model = entry.build(**SMALL, **fields)
-        assert any(isinstance(module, Linear) for module in model.modules())
+        assert any(isinstance(module, LinearAttention) for module in model.modules())
 
 
 def test_an_attention_that_is_passed_in_wins_over_the_name():
-    model = GPT(GPTConfig(**SMALL, words=20, attention="linear"), attention=attend)
-    assert all(block.attention.attention is attend for block in model.decoder)
+    model = GPT(GPTConfig(**SMALL, vocab_size=20, attention="linear"), attention=attend)
+    assert all(block.attention.attention is attend for block in model.blocks)
 
 
 @pytest.mark.parametrize("expression", LINEAR)
 @pytest.mark.parametrize("lengths", [None, (2, 4, 1)], ids=["one length", "several"])
 def test_writing_word_by_word_equals_one_pass(expression, lengths):
     torch.manual_seed(0)
-    model = gpt(attention=expression, place="rotary").double().eval()
-    state = model.start(3)
+    model = gpt(attention=expression, pos_embed="rope").double().eval()
+    state = model.new_state(3)
     assert not state.lean
     assert all(isinstance(cache.attention, LinearState) for cache in state.caches)
     with torch.no_grad():
-        scores = [model.step(WORDS[:, :4], state, lengths)]
-        scores += [model.step(WORDS[:, at : at + 1], state) for at in range(4, 7)]
+        scores = [model.decode(WORDS[:, :4], state, lengths)]
+        scores += [model.decode(WORDS[:, at : at + 1], state) for at in range(4, 7)]
         for row, own in enumerate(lengths or (4, 4, 4)):
             text = torch.cat([WORDS[row, :own], WORDS[row, 4:]])[None]
             wanted = model(text)[0, own - 1 :]
@@ -189,13 +191,13 @@ def test_beams_of_a_captioner_share_a_context_that_is_summed_once():
     model = captioner(attention="linear").double().eval()
     images = IMAGES.double()
     with torch.no_grad():
-        state = model.start(images)
-        model.step(WORDS[:, :2], state)
+        state = model.new_state(images)
+        model.decode(WORDS[:, :2], state)
         state.reorder(torch.tensor([[0, 0], [1, 1], [2, 2]]))
         more = torch.stack([WORDS[:, 2], WORDS[:, 3]], 1).reshape(6, 1)
-        model.step(more, state)
+        model.decode(more, state)
         state.reorder(torch.tensor([[1, 0], [4, 5]]))  # the second of three images is left out
-        last = model.step(WORDS[:1, 4].expand(4)[:, None], state)
+        last = model.decode(WORDS[:1, 4].expand(4)[:, None], state)
         texts = torch.cat(
             [
                 WORDS[[0, 0, 2, 2], :2],
@@ -211,14 +213,14 @@ def test_beams_of_a_captioner_share_a_context_that_is_summed_once():
 
 def test_a_softmax_model_keeps_its_keys_and_its_fast_steps():
     model = gpt().eval()
-    state = model.start(2)
+    state = model.new_state(2)
     assert state.lean
     assert all(isinstance(cache.attention, KVCache) for cache in state.caches)
     windowed = gpt(attention="linear", mask="causal & window(3)").double().eval()
-    assert all(isinstance(cache.attention, KVCache) for cache in windowed.caches())
+    assert all(isinstance(cache.attention, KVCache) for cache in windowed.new_caches())
     with torch.no_grad():
-        state = windowed.start(3)
-        steps = [windowed.step(WORDS[:, at : at + 1], state) for at in range(7)]
+        state = windowed.new_state(3)
+        steps = [windowed.decode(WORDS[:, at : at + 1], state) for at in range(7)]
         torch.testing.assert_close(torch.stack(steps, 1), windowed(WORDS))
 
 
@@ -227,14 +229,14 @@ def test_a_saved_model_says_all_there_is_to_say():
     second.load_state_dict(first.state_dict())
     assert torch.equal(first(WORDS), second(WORDS))
     assert not any("directions" in name for name in first.state_dict())
-    assert isinstance(first.decoder[0].attention.attention, nn.Module)
+    assert isinstance(first.blocks[0].attention.attention, nn.Module)
 
 
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: ViT(ViTConfig(width=8, layers=1, heads=2, attention="channels", mask="window(3)")),
-        lambda: MultiHead(8, 2, attention=make_attention("channels", 4), mask=window(3)),
+        lambda: ViT(ViTConfig(width=8, layers=1, heads=2, attention="channel", mask="window(3)")),
+        lambda: MultiHeadAttention(8, 2, attention=make_attention("channel", 4), mask=window(3)),
     ],
 )
 def test_a_mask_is_refused_for_channels_before_anything_is_computed(build):
@@ -245,5 +247,5 @@ def test_a_mask_is_refused_for_channels_before_anything_is_computed(build):
 @pytest.mark.parametrize("build", [gpt, captioner, seq2seq])
 def test_a_model_that_writes_says_why_channels_are_not_for_it(build):
     with expect_error(ValueError) as refused:
-        build(attention="channels")
+        build(attention="channel")
     assert "leave it out" not in str(refused.value)  # nobody said it

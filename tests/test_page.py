@@ -112,11 +112,11 @@ def lines(epochs, final=0.9):
     return [
         {
             "epoch": epoch,
-            "loss": 1 / epoch,
-            "train.accuracy": final * (1 - 0.4**epoch),
-            "validation.accuracy": (final - 0.1) * (1 - 0.531**epoch),
-            "train.loss": 1 / epoch,
-            "validation.loss": 1 / epoch + 0.1,
+            "train/loss": 1 / epoch,
+            "train_eval/accuracy": final * (1 - 0.4**epoch),
+            "val/accuracy": (final - 0.1) * (1 - 0.531**epoch),
+            "train_eval/loss": 1 / epoch,
+            "val/loss": 1 / epoch + 0.1,
         }
         for epoch in range(1, epochs + 1)
     ]
@@ -700,8 +700,8 @@ def test_curves_show_the_values_at_the_crosshair(opened):
                 [
                     "cat",
                     str(run),
-                    f"{one['train.accuracy']:.1%}",
-                    f"{one['validation.accuracy']:.1%}",
+                    f"{one['train_eval/accuracy']:.1%}",
+                    f"{one['val/accuracy']:.1%}",
                 ]
                 + ["80.0%"] * (epoch == 12)
                 for run, one in enumerate((line, other))
@@ -716,8 +716,8 @@ def test_curves_show_the_values_at_the_crosshair(opened):
 
 
 def epochs_with(**figures):
-    """A line an epoch, whose figures are given by name, a dot being written as two dashes."""
-    columns = {name.replace("__", "."): values for name, values in figures.items()}
+    """A line an epoch, whose figures are given by name, a slash being written as two dashes."""
+    columns = {name.replace("__", "/"): values for name, values in figures.items()}
     rows = zip(*columns.values(), strict=True)
     return [{"epoch": at, **dict(zip(columns, row, strict=True))} for at, row in enumerate(rows, 1)]
 
@@ -728,25 +728,25 @@ def epochs_with(**figures):
     [
         pytest.param(
             epochs_with(
-                validation__loss=[3, 2, 1, 2],
-                validation__accuracy=[0.1, 0.3, 0.4, 0.2],
-                best=[True, True, False, False],
+                val__loss=[3, 2, 1, 2],
+                val__accuracy=[0.1, 0.3, 0.4, 0.2],
+                is_best=[True, True, False, False],
             ),
             2,
             id="the last that says so",
         ),
         pytest.param(
-            epochs_with(validation__accuracy=[0.1, 0.4, 0.4, 0.2], validation__loss=[3, 2, 1, 2]),
+            epochs_with(val__accuracy=[0.1, 0.4, 0.4, 0.2], val__loss=[3, 2, 1, 2]),
             2,
             id="the most accurate, also where loss is shown",
         ),
         pytest.param(
-            epochs_with(validation__loss=[3, 2, 1, 2], validation__accuracy=[0.9, 0.3, 0.4, 0.2]),
+            epochs_with(val__loss=[3, 2, 1, 2], val__accuracy=[0.9, 0.3, 0.4, 0.2]),
             3,
             id="the least loss",
         ),
         pytest.param(
-            epochs_with(train__accuracy=[0.1, 0.4, 0.3]), 3, id="the last, where nothing says"
+            epochs_with(train_eval__accuracy=[0.1, 0.4, 0.3]), 3, id="the last, where nothing says"
         ),
     ],
 )
@@ -766,14 +766,14 @@ def test_a_test_is_drawn_at_the_epoch_whose_weights_were_kept(opened, course, ke
         )
         (across,) = page.each(f"{chart} .cross line", "+e.getAttribute('x1')")
         dots = page.each(f"{chart} circle.mark", "+e.getAttribute('cx')")
-        assert dots == [across] * ("validation.accuracy" in course[0])
+        assert dots == [across] * ("val/accuracy" in course[0])
 
 
 @pytest.mark.chromium
 def test_the_dot_says_what_decided(opened):
     runs = [{"name": name, "lines": lines(3), "marks": {}} for name in "ab"]
     for line in runs[1]["lines"]:
-        del line["validation.accuracy"]
+        del line["val/accuracy"]
     page = opened(section("curves", {"runs": runs}))
     assert "best validation accuracy or loss" in page.text(".curves .legend")
     assert "test" not in page.text(".curves .legend")
@@ -782,8 +782,8 @@ def test_the_dot_says_what_decided(opened):
 @pytest.mark.chromium
 def test_a_run_can_be_hidden_and_gaps_stay_open(opened):
     runs = [{"name": "same", "lines": lines(6), "marks": {}}, {"name": "same", "lines": lines(6)}]
-    runs[0]["lines"][2]["validation.loss"] = math.nan
-    del runs[0]["lines"][5]["validation.loss"]
+    runs[0]["lines"][2]["val/loss"] = math.nan
+    del runs[0]["lines"][5]["val/loss"]
     page = opened(section("curves", {"runs": runs}))
     drawn = ".curves figure:nth-child(2) .validation"
     assert page.count(drawn) == 3, "two pieces of one line, and the whole other"

@@ -452,7 +452,7 @@ def test_the_task_is_the_first_word_and_no_switch_swallows_it():
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("", "train what? there are classify"),
+        ("", "which task? choose classify"),
         ("clasify", "no task 'clasify'; did you mean 'classify'"),
         ("--data translate classify", "--data needs a value"),
         ("classify translate", "regard train classify has no place for 'translate'"),
@@ -471,7 +471,7 @@ def test_the_model_that_is_trained_has_the_short_names():
     assert words_of("classify --heads 2")[2].model.heads == 2
     davit = words_of("classify --recipe cifar10-davit --heads 1 2")[2].davit
     assert davit.heads == (1, 2)
-    with pytest.raises(UserError, match=r"^model\.\w+=\S+ goes unheard, for kind='davit'"):
+    with pytest.raises(UserError, match=r"^model\.\w+=\S+ has no effect: kind='davit'"):
         words_of("classify --kind davit --heads 1 2")  # of a recipe for the other
 
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from golden import expect_error
 from regard.attention import Mask
-from regard.attention.receptive_field import reached
+from regard.attention.receptive_field import receptive_field
 from regard.visualization.figure_masks import cost, pattern_figure, spread
 from test_figures import assert_legible, boxes_of_words
 
@@ -21,7 +21,7 @@ def test_each_pair_has_the_layer_in_which_word_first_passes():
     mask = Mask.parse("causal & window(3)")
     first = spread(mask, 9, 3)
     for layer in (1, 2, 3):
-        assert ((first > 0) & (first <= layer) == reached(mask, 9, layer).numpy()).all()
+        assert ((first > 0) & (first <= layer) == receptive_field(mask, 9, layer).numpy()).all()
     # Two back at each layer, and itself at once.
     assert first[8].tolist() == [0, 0, 3, 3, 2, 2, 1, 1, 1]
     assert not np.triu(first, 1).any()
@@ -48,7 +48,7 @@ def test_pictures_show_what_is_new_what_was_before_and_nothing_twice(tmp_path):
 
 
 def test_a_mask_on_a_grid_shows_what_the_middle_cell_hears_of(tmp_path):
-    mask = Mask.parse("neighbourhood(1, (4, 6))")
+    mask = Mask.parse("neighborhood(1, (4, 6))")
     figure = pattern_figure({"near": mask}, tmp_path / "near.png", n=24, layers=2)
     *_, one, two = figure.axes
     middle = 2 * 6 + 3

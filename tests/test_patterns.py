@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from golden import expect_error
 from regard.attention import Mask, attend, attend_fused, causal, random_keys, sinks, window
-from regard.attention.masks import windows
+from regard.attention.masks import grid_windows
 from regard.attention.patterns import (
     PATTERNS,
     bigbird,
@@ -17,7 +17,7 @@ from regard.attention.patterns import (
     sparse_transformer,
     sparse_transformer_fixed,
 )
-from regard.attention.receptive_field import layers_to_reach, reached
+from regard.attention.receptive_field import layers_to_cover, receptive_field
 from strategies import examples, masks
 
 N = 23
@@ -57,13 +57,13 @@ def test_longformer_and_bigbird_are_windows_global_tokens_and_draws():
 @pytest.mark.parametrize(
     "written, expansion",
     [
-        ("longformer(64, 1)", "window(64) | everywhere(1)"),
-        ("bigbird(3, 2, 4, 99)", "window(3) | everywhere(2) | random_keys(4, 99, 0)"),
-        ("bigbird(3, 2, 4, 99, seed=7)", "window(3) | everywhere(2) | random_keys(4, 99, 7)"),
+        ("longformer(64, 1)", "window(64) | global_tokens(1)"),
+        ("bigbird(3, 2, 4, 99)", "window(3) | global_tokens(2) | random_keys(4, 99, 0)"),
+        ("bigbird(3, 2, 4, 99, seed=7)", "window(3) | global_tokens(2) | random_keys(4, 99, 7)"),
         ("sparse_transformer(8)", "causal & (window(8) | strided(8))"),
-        ("sparse_transformer_fixed(8)", "causal & (blocks(8) | summary(8, 1))"),
-        ("causal & longformer(4, 1)", "causal & (window(4) | everywhere(1))"),
-        ("~longformer(4, 1)", "~(window(4) | everywhere(1))"),
+        ("sparse_transformer_fixed(8)", "causal & (blocks(8) | block_summary(8, 1))"),
+        ("causal & longformer(4, 1)", "causal & (window(4) | global_tokens(1))"),
+        ("~longformer(4, 1)", "~(window(4) | global_tokens(1))"),
     ],
 )
 def test_a_pattern_is_read_as_the_expression_it_prints(written, expansion):
@@ -107,7 +107,7 @@ PARSED = [
 def test_patterns_read_the_same_by_the_fast_path_at_length(written):
     mask = Mask.parse(written)
     q, k, v = (torch.randn(1, 2, 700, 8, dtype=torch.float64).requires_grad_() for _ in "qkv")
-    plain, fast = attend(q, k, v, mask=mask).read, attend_fused(q, k, v, mask=mask)
+    plain, fast = attend(q, k, v, mask=mask).output, attend_fused(q, k, v, mask=mask)
     torch.testing.assert_close(fast, plain, rtol=0, atol=1e-10)
     up = torch.randn_like(plain)
     wanted, got = (torch.autograd.grad(read, (q, k, v), up) for read in (plain, fast))
@@ -139,7 +139,7 @@ def distances(mask: Mask, n: int) -> list[list[int | None]]:
 def test_reach_is_what_a_search_through_the_graph_finds(mask, n, layers):
     away = distances(mask, n)
     heard = [[steps is not None and steps <= layers for steps in row] for row in away]
-    assert reached(mask, n, layers).tolist() == heard
+    assert receptive_field(mask, n, layers).tolist() == heard
     asked = [
         steps
         for q, row in enumerate(away)
@@ -147,7 +147,7 @@ def test_reach_is_what_a_search_through_the_graph_finds(mask, n, layers):
         if k <= q or not mask.implies_causal
     ]
     wanted = None if None in asked else max(asked)
-    assert layers_to_reach(mask, n) == wanted
+    assert layers_to_cover(mask, n) == wanted
 
 
 @pytest.mark.parametrize(
@@ -161,26 +161,26 @@ def test_reach_is_what_a_search_through_the_graph_finds(mask, n, layers):
         (sparse_transformer(8), 64, 2),
         (sparse_transformer_fixed(8), 64, 2),
         (causal & sinks(1), 9, None),
-        (windows(2, (4, 4)), 16, None),
-        (windows(2, (4, 4)) | windows(2, (4, 4), 1), 16, 3),
+        (grid_windows(2, (4, 4)), 16, None),
+        (grid_windows(2, (4, 4)) | grid_windows(2, (4, 4), 1), 16, 3),
         (window(1), 1, 0),
     ],
     ids=str,
 )
 def test_layers_to_reach_is_right_for_the_obvious_ones(mask, n, layers):
-    assert layers_to_reach(mask, n) == layers
+    assert layers_to_cover(mask, n) == layers
     if layers:
         goal = torch.ones(n, n, dtype=torch.bool)
         goal = goal.tril() if mask.implies_causal else goal
-        assert torch.equal(reached(mask, n, layers), goal)
-        assert not torch.equal(reached(mask, n, layers - 1), goal)
+        assert torch.equal(receptive_field(mask, n, layers), goal)
+        assert not torch.equal(receptive_field(mask, n, layers - 1), goal)
 
 
 @pytest.mark.parametrize("n", [0, -1, 4097])
 def test_reach_refuses_what_it_cannot_hold(n):
     with expect_error(ValueError):
-        reached(causal, n, 2)
+        receptive_field(causal, n, 2)
     with expect_error(ValueError):
-        layers_to_reach(causal, n)
+        layers_to_cover(causal, n)
     with expect_error(ValueError):
-        reached(causal, 4, -1)
+        receptive_field(causal, 4, -1)

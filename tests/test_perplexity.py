@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from golden import expect_error
-from regard.evaluation.perplexity import Foretelling, foretelling, summary, token_losses
+from regard.evaluation.perplexity import PerplexityMetrics, foretelling, summary, token_losses
 from regard.models import GPT, GPTConfig
 from strategies import examples
 
@@ -20,7 +20,9 @@ W = 7
 
 def model() -> GPT:
     torch.manual_seed(0)
-    return GPT(GPTConfig(width=8, layers=1, heads=2, words=W, length=64)).double().eval()
+    return (
+        GPT(GPTConfig(width=8, layers=1, heads=2, vocab_size=W, context_length=64)).double().eval()
+    )
 
 
 def by_hand(score, tokens: np.ndarray, length: int, stride: int) -> list[float]:
@@ -74,7 +76,7 @@ def test_what_knows_nothing_needs_the_bits_of_its_tokens():
     assert found.word_perplexity_with_eos.value == pytest.approx(W**3.992, rel=1e-5)
     assert found.tokens == 499 and "perplexity per word" in summary(found)
     assert foretelling(losses, size=499, words=100).word_perplexity_with_eos is None
-    assert Foretelling.from_values(found.to_values()) == found
+    assert PerplexityMetrics.from_values(found.to_values()) == found
 
 
 def test_intervals_are_over_blocks_and_hold_the_mean():
@@ -94,7 +96,7 @@ def test_intervals_are_over_blocks_and_hold_the_mean():
         lambda: token_losses(model(), np.array([1, 2]), 4, stride=5),
         lambda: foretelling(np.array([]), size=3),
         lambda: foretelling(np.array([1.0]), size=0),
-        lambda: Foretelling.from_values({"tokens": 1}),
+        lambda: PerplexityMetrics.from_values({"tokens": 1}),
     ],
 )
 def test_what_cannot_be_measured_is_said(call):

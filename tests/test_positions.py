@@ -8,26 +8,26 @@ from torch.nn.functional import interpolate
 
 from golden import expect_error
 from regard.attention import (
-    MultiHead,
-    Place,
+    MultiHeadAttention,
+    PositionalEncoding,
     alibi,
     learned,
     learned_2d,
     relative_bias,
-    rotary,
-    rotary_2d,
+    rope,
+    rope_2d,
     sinusoidal,
     sinusoidal_2d,
 )
 
 SCHEMES = {
-    "none": lambda: Place(),
+    "none": lambda: PositionalEncoding(),
     "sinusoidal": lambda: sinusoidal(16),
     "sinusoidal_2d": lambda: sinusoidal_2d((3, 4), 16),
     "learned": lambda: learned(20, 16),
     "learned_2d": lambda: learned_2d((3, 4), 16, extra=2),
-    "rotary": lambda: rotary(),
-    "rotary_2d": lambda: rotary_2d((3, 4)),
+    "rope": lambda: rope(),
+    "rotary_2d": lambda: rope_2d((3, 4)),
     "alibi": lambda: alibi(2),
     "relative_bias": lambda: relative_bias(2, reach=5),
 }
@@ -40,10 +40,12 @@ def test_a_range_and_the_tensor_that_spells_it_are_the_same_place(name):
     tensor = torch.arange(2, 9)
     torch.testing.assert_close(place.embed(x, span), place.embed(x, tensor))
     torch.testing.assert_close(place.embed(x, span), place.embed(x, tensor[None]))
-    for a, b in zip(place.turn(q, k, span, span), place.turn(q, k, tensor, tensor), strict=True):
+    for a, b in zip(
+        place.rotate(q, k, span, span), place.rotate(q, k, tensor, tensor), strict=True
+    ):
         torch.testing.assert_close(a, b)
     for a, b in zip(
-        place.turn(q, k, span, span), place.turn(q, k, tensor[None], tensor[None]), strict=True
+        place.rotate(q, k, span, span), place.rotate(q, k, tensor[None], tensor[None]), strict=True
     ):
         torch.testing.assert_close(a, b)
     ours, same = place.bias(span, range(12)), place.bias(tensor, torch.arange(12))
@@ -62,7 +64,7 @@ def test_a_token_that_is_nowhere_is_left_finite_and_unmoved(name):
     x = torch.randn(4, 16)
     assert torch.equal(place.embed(x, where)[[0, 3]], x[[0, 3]])
     q = torch.randn(2, 4, 8)
-    for turned in place.turn(q, q, where, where):
+    for turned in place.rotate(q, q, where, where):
         assert torch.isfinite(turned).all()
     bias = place.bias(where, where)
     assert bias is None or torch.isfinite(bias).all()
@@ -96,18 +98,18 @@ def test_rotary_scores_depend_on_the_distance_alone(shift):
         torch.randn(1, 1, 6, 8, dtype=torch.float64),
     )
 
-    def scores(place: Place, start: int) -> torch.Tensor:
-        a, b = place.turn(q, k, range(start, start + 6), range(start, start + 6))
+    def scores(place: PositionalEncoding, start: int) -> torch.Tensor:
+        a, b = place.rotate(q, k, range(start, start + 6), range(start, start + 6))
         return a @ b.mT
 
-    torch.testing.assert_close(scores(rotary(), 0), scores(rotary(), shift), atol=1e-10, rtol=0)
-    assert not torch.allclose(scores(rotary(), 0), q @ k.mT)
-    norms = rotary().turn(q, k, range(6), range(6))[0].norm(dim=-1)
+    torch.testing.assert_close(scores(rope(), 0), scores(rope(), shift), atol=1e-10, rtol=0)
+    assert not torch.allclose(scores(rope(), 0), q @ k.mT)
+    norms = rope().rotate(q, k, range(6), range(6))[0].norm(dim=-1)
     torch.testing.assert_close(norms, q.norm(dim=-1))
 
 
 def test_rotary_2d_scores_depend_on_rows_and_columns_apart_and_not_on_the_class_token():
-    place, grid = rotary_2d((5, 7)), (5, 7)
+    place, grid = rope_2d((5, 7)), (5, 7)
     q, k = (
         torch.randn(1, 1, 1, 8, dtype=torch.float64),
         torch.randn(1, 1, 1, 8, dtype=torch.float64),
@@ -115,19 +117,19 @@ def test_rotary_2d_scores_depend_on_rows_and_columns_apart_and_not_on_the_class_
 
     def score(a: tuple[int, int], b: tuple[int, int]) -> float:
         q_pos, k_pos = (torch.tensor([row * grid[1] + column]) for row, column in (a, b))
-        turned = place.turn(q, k, q_pos, k_pos)
+        turned = place.rotate(q, k, q_pos, k_pos)
         return float((turned[0] * turned[1]).sum())
 
     assert math.isclose(score((0, 0), (2, 3)), score((2, 1), (4, 4)), rel_tol=1e-9)
     assert not math.isclose(score((0, 0), (2, 3)), score((0, 0), (3, 2)), rel_tol=1e-3)
     class_token = torch.tensor([35])
-    torch.testing.assert_close(place.turn(q, k, class_token, class_token)[0], q)
+    torch.testing.assert_close(place.rotate(q, k, class_token, class_token)[0], q)
 
 
 def test_rotary_stays_exact_where_float32_angles_would_not():
     q = torch.randn(1, 1, 1, 64)
-    near = rotary().turn(q, q, range(1), range(3, 4))
-    far = rotary().turn(q, q, range(10**6, 10**6 + 1), range(10**6 + 3, 10**6 + 4))
+    near = rope().rotate(q, q, range(1), range(3, 4))
+    far = rope().rotate(q, q, range(10**6, 10**6 + 1), range(10**6 + 3, 10**6 + 4))
     a, b = ((x * y).sum() for x, y in (near, far))
     torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-5)
 
@@ -168,8 +170,8 @@ def test_a_learned_table_past_its_length_names_both_numbers(positions):
 
 def test_learned_positions_are_resampled_to_another_grid_with_gradients_to_the_original():
     place = learned_2d((4, 4), 8, extra=1)
-    assert place.at((4, 4)) is place
-    larger = place.at((6, 5))
+    assert place.resize((4, 4)) is place
+    larger = place.resize((6, 5))
     codes = larger.embed(torch.zeros(1, 31, 8), range(31))[0]
     image = place.table.detach().T.reshape(1, 8, 4, 4)
     want = interpolate(image, size=(6, 5), mode="bicubic", antialias=True)[0].flatten(1).T
@@ -177,11 +179,11 @@ def test_learned_positions_are_resampled_to_another_grid_with_gradients_to_the_o
     torch.testing.assert_close(codes[30], place.extra[0])
     codes.sum().backward()
     assert place.table.grad.abs().min() > 0
-    assert not list(larger.parameters()) and larger.at((4, 4)) is place
+    assert not list(larger.parameters()) and larger.resize((4, 4)) is place
 
 
 def test_widths_that_cannot_be_paired_name_the_nearest():
     with expect_error(ValueError):
         sinusoidal(7)
     with expect_error(ValueError):
-        MultiHead(12, 2, place=rotary_2d((2, 2)))(torch.zeros(1, 4, 12))
+        MultiHeadAttention(12, 2, pos_embed=rope_2d((2, 2)))(torch.zeros(1, 4, 12))

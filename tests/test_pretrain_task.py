@@ -20,29 +20,35 @@ from regard.data.images import SPLITS
 from regard.data.sentences import documents
 from regard.data.synthetic.inference import inference_pairs
 from regard.errors import UserError
-from regard.models.pretrainer import Pretrainer
+from regard.models.pretrainer import BertForPretraining
 from regard.runs.recipe import choose_recipe
 from regard.runs.run import flattened
 from regard.tasks.inputs import Rows, StandardInput, readable
 from regard.tasks.pretrain_bert.batches import PretrainBatch, PretrainBatches
-from regard.tasks.pretrain_bert.config import MaskingConfig, ObjectivesConfig, PretrainConfig
+from regard.tasks.pretrain_bert.config import LossWeightsConfig, MaskingConfig, PretrainBertConfig
 from regard.tasks.pretrain_bert.data import PretrainData, apart, read, running_text
 from regard.tasks.pretrain_bert.loss import answered, guesses, masking_of, measure, objective
 from regard.tasks.pretrain_bert.metrics import most_frequent, summary
 from regard.tasks.pretrain_bert.pairs import balanced, by_rules, paired, sentences_of, sick_for
 from regard.tasks.pretrain_bert.predict import pieces, read_of, tokens_of
-from regard.tasks.pretrain_bert.questions import asked_of, evenly, text_of
+from regard.tasks.pretrain_bert.questions import evenly, questions_of, text_of
 from regard.tasks.pretrain_bert.report import mapped
-from regard.tasks.pretrain_bert.task import PRETRAIN
+from regard.tasks.pretrain_bert.task import PRETRAIN_BERT
 from regard.tasks.task import Trained
 from task_cases import PLACES, stories, story
 
 CPU = torch.device("cpu")
-QUESTIONS = ("masked", "next", "inverted", "inference")
+QUESTIONS = ("mlm", "nsp", "inversion", "nli")
 SUBSETS = [some for n in range(1, 5) for some in combinations(QUESTIONS, n)]
-MODEL = {"width": 32, "layers": 1, "heads": 2, "dropout": 0.0, "place": "learned"}
-VOCABULARY = {"kind": "bytes", "floor": 2, "size": 700}
-TINY = {"batch": 450, "longest": 45, "pairs": 24, "vocabulary": VOCABULARY, "model": MODEL}
+MODEL = {"width": 32, "layers": 1, "heads": 2, "dropout": 0.0, "pos_embed": "learned"}
+VOCABULARY = {"name": "bpe", "min_frequency": 2, "vocab_size": 700}
+TINY = {
+    "batch_tokens": 450,
+    "max_length": 45,
+    "pairs_per_epoch": 24,
+    "tokenizer": VOCABULARY,
+    "model": MODEL,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +64,7 @@ def text(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def run(shared_run) -> rg.Run:
     """One that has learnt a little of everything."""
-    return shared_run("pretrain")
+    return shared_run("pretrain-bert")
 
 
 @pytest.fixture(scope="module")
@@ -72,29 +78,31 @@ def short(tmp_path_factory) -> Path:
 
 def trained(text: Path | str, root: Path, **changes) -> rg.Run:
     options = {"epochs": 1, "quiet": True, "report": False, "device": "cpu", **TINY, **changes}
-    options = {"root": root, "train.average": 0.0, "train.optimiser.rate": 1e-2, **options}
-    options = {"train.schedule.warmup": 0.05, **options}
-    return rg.train("pretrain", data=text, **options)
+    options = {"root": root, "train.ema_decay": 0.0, "train.optimizer.lr": 1e-2, **options}
+    options = {"train.lr_schedule.warmup_ratio": 0.05, **options}
+    return rg.train("pretrain-bert", data=text, **options)
 
 
-def configured(text: Path | str, *asked: str, **changes) -> PretrainConfig:
+def configured(text: Path | str, *asked: str, **changes) -> PretrainBertConfig:
     """A configuration in which only some questions count, or all."""
     weights = {name: float(name in (asked or QUESTIONS)) for name in QUESTIONS}
-    said = {**TINY, "objectives": weights, **changes, "data": str(text)}
-    return change(PretrainConfig(), dict(flattened(said)))
+    said = {**TINY, "loss_weights": weights, **changes, "data": str(text)}
+    return change(PretrainBertConfig(), dict(flattened(said)))
 
 
 @cache
-def known(text: Path, *asked: str) -> tuple[PretrainConfig, PretrainData]:
+def known(text: Path, *asked: str) -> tuple[PretrainBertConfig, PretrainData]:
     """A settled configuration and its data, read once for all tests."""
     config = configured(text, *asked)
     data = read(config)
-    return PRETRAIN.settle(config, data), data
+    return PRETRAIN_BERT.resolve(config, data), data
 
 
 def untrained(text: Path, *asked: str) -> Trained:
     config, data = known(text, *asked)
-    return Trained(PRETRAIN.build(config, data.facts).eval(), config, data.facts, CPU)
+    return Trained(
+        PRETRAIN_BERT.build_model(config, data.metadata).eval(), config, data.metadata, CPU
+    )
 
 
 def of_kind(batches: PretrainBatches) -> dict[str | None, PretrainBatch]:
@@ -108,10 +116,10 @@ def of_kind(batches: PretrainBatches) -> dict[str | None, PretrainBatch]:
 def test_a_text_is_learnt_and_judged(run):
     judged = run.evaluate("validation")
     assert list(judged.figures) == list(QUESTIONS)
-    masked = judged.figures["masked"]
+    masked = judged.figures["mlm"]
     assert masked.accuracy.value > masked.chance + 0.1, "each story tells of one animal"
     assert masked.counting.value > masked.chance < 0.3 and masked.count > 50
-    assert judged.perplexity < len(run.facts.words) / 5
+    assert judged.perplexity < len(run.metadata.words) / 5
     for name in QUESTIONS[1:]:
         figures = judged.figures[name]
         assert figures.chance == 0.5 and 0 <= figures.counting.value <= 1
@@ -135,14 +143,14 @@ def test_a_text_is_learnt_and_judged(run):
 
 
 def test_figures_on_the_way_are_those_in_the_end(run):
-    line = max(run.metrics, key=lambda line: line["validation.accuracy"])
+    line = max(run.metrics, key=lambda line: line["val/accuracy"])
     judged = run.evaluate("validation")
-    assert next(key for key in line if key.startswith("validation.")) == "validation.accuracy"
-    assert line["validation.accuracy"] == pytest.approx(judged.accuracy.value)
-    assert math.exp(line["validation.loss"]) == pytest.approx(judged.perplexity, rel=1e-4)
+    assert next(key for key in line if key.startswith("val/")) == "val/accuracy"
+    assert line["val/accuracy"] == pytest.approx(judged.accuracy.value)
+    assert math.exp(line["val/loss"]) == pytest.approx(judged.perplexity, rel=1e-4)
     for name in QUESTIONS:
         figures = judged.figures[name]
-        assert line[f"validation.{name} accuracy"] == pytest.approx(figures.accuracy.value)
+        assert line[f"val/{name}_accuracy"] == pytest.approx(figures.accuracy.value)
 
 
 def test_missing_words_are_named(run, tmp_path, monkeypatch):
@@ -172,7 +180,7 @@ def test_missing_words_are_named(run, tmp_path, monkeypatch):
 def test_two_sentences_are_compared(run):
     one, other = "The fox hid near the barn in 1920.", "In 1920 the fox hid near the barn."
     (answer,) = run.predict(f"{one}\t{other}")
-    assert list(answer.pairs) == ["next", "inverted", "inference"] and answer.words == ()
+    assert list(answer.pairs) == ["nsp", "inversion", "nli"] and answer.words == ()
     assert all(0 < share < 1 for share in answer.pairs.values())
     assert "\n" not in str(answer) and "\t" not in str(answer) and f"{one} | {other}" in str(answer)
     assert answer.to_values()["probabilities"] == answer.pairs
@@ -185,7 +193,7 @@ def test_a_row_of_its_own_data_has_a_word_hidden_that_it_tells(run):
     (own,) = run.predict(split="validation", indices=1)
     rows = text_of(run.config, run.data, "validation").rows
     begin, count = rows.first[1].tolist()
-    whole = run.facts.words.decode(rows.numbers[begin : begin + count].tolist()).strip()
+    whole = run.metadata.words.decode(rows.numbers[begin : begin + count].tolist()).strip()
     assert own.name == "stories.txt validation:1" and own.truth in whole
     before, after = own.text.split("[MASK]")
     assert whole.startswith(before.rstrip()) and whole.endswith(after)
@@ -195,21 +203,21 @@ def test_a_row_of_its_own_data_has_a_word_hidden_that_it_tells(run):
 @pytest.mark.parametrize(
     ("taught", "asked", "words"),
     [
-        ("masked", "one\ttwo", r"asked nothing about pairs: write \[MASK\]"),
-        ("inverted", "a [MASK]", "taught no missing words: write two sentences and a tab"),
+        ("mlm", "one\ttwo", r"asked nothing about pairs: write \[MASK\]"),
+        ("inversion", "a [MASK]", "taught no missing words: write two sentences and a tab"),
     ],
 )
 def test_what_a_run_was_not_taught_is_not_answered(text, taught, asked, words):
     model = untrained(text, taught)
     data = known(text, taught)[1]
     with pytest.raises(UserError, match=words):
-        [*readable(PRETRAIN.parse_inputs(model, [asked], lambda: data))]
-    own = [*PRETRAIN.parse_inputs(model, [Rows("validation", (0,))], lambda: data)]
-    (row,) = PRETRAIN.predict(model, own)
-    assert bool(row.words) == (taught == "masked") and row.pairs == {} and str(row)
-    judged = PRETRAIN.judge(model, data, "validation")
-    assert list(judged.figures) == [taught] and (judged.perplexity is None) == (taught != "masked")
-    sections = PRETRAIN.views(model, data, "validation", judged)
+        [*readable(PRETRAIN_BERT.parse_inputs(model, [asked], lambda: data))]
+    own = [*PRETRAIN_BERT.parse_inputs(model, [Rows("validation", (0,))], lambda: data)]
+    (row,) = PRETRAIN_BERT.predict(model, own)
+    assert bool(row.words) == (taught == "mlm") and row.pairs == {} and str(row)
+    judged = PRETRAIN_BERT.evaluate(model, data, "validation")
+    assert list(judged.figures) == [taught] and (judged.perplexity is None) == (taught != "mlm")
+    sections = PRETRAIN_BERT.report(model, data, "validation", judged)
     assert sections[0]["view"] == "figures" and sections[-1]["view"] == "reading"
 
 
@@ -220,30 +228,30 @@ def test_another_text_is_cut_as_the_run_cuts_its_own(run, tmp_path):
     judged = run.evaluate(data=other)
     part = run.evaluate("validation", data=other)
     assert list(judged.figures) == list(part.figures) == list(QUESTIONS)
-    assert judged.figures["masked"].count > 5 * part.figures["masked"].count
+    assert judged.figures["mlm"].count > 5 * part.figures["mlm"].count
     assert all(figures.counting is None for figures in judged.figures.values())
-    assert judged.figures["masked"].accuracy.value > judged.figures["masked"].chance
-    data = PRETRAIN.read_other(run.config, run.facts, str(other))
-    assert data.facts.vocabulary == run.facts.vocabulary and not data.own
+    assert judged.figures["mlm"].accuracy.value > judged.figures["mlm"].chance
+    data = PRETRAIN_BERT.load_other_data(run.config, run.metadata, str(other))
+    assert data.metadata.vocabulary == run.metadata.vocabulary and not data.own
     lines = data.parts["all"].documents.lines
     assert len(lines) == 320 and data.parts["all"].documents.count == 40, "though parts cut some"
-    assert run.facts.words.decode(lines.numbers[:200].tolist()).startswith(" The ")
+    assert run.metadata.words.decode(lines.numbers[:200].tolist()).startswith(" The ")
     # What comes from our own rules was not learnt from.
     learnt = {pair[:2] for pair in inference_pairs(24, 0)}
-    asked = data.parts["all"].pairs["inference"].rows
+    asked = data.parts["all"].pairs["nli"].rows
     for (a, n), (b, m) in zip(asked.first.tolist(), asked.second.tolist(), strict=True):
         pair = (asked.numbers[a : a + n].tolist(), asked.numbers[b : b + m].tolist())
-        assert tuple(run.facts.words.decode(side).strip() for side in pair) not in learnt
+        assert tuple(run.metadata.words.decode(side).strip() for side in pair) not in learnt
 
 
 def test_tokens_of_another_vocabulary_are_refused(run, text):
-    facts = replace(run.facts, vocabulary=read(configured(text, "masked")).facts.vocabulary)
-    assert facts.vocabulary != run.facts.vocabulary
-    other = replace(run.trained, facts=facts)
+    facts = replace(run.metadata, vocabulary=read(configured(text, "mlm")).metadata.vocabulary)
+    assert facts.vocabulary != run.metadata.vocabulary
+    other = replace(run.trained, metadata=facts)
     with pytest.raises(UserError, match=r"cuts stories\.txt into other tokens .* --data"):
-        PRETRAIN.judge(other, run.data, "validation")
+        PRETRAIN_BERT.evaluate(other, run.data, "validation")
     with pytest.raises(UserError, match="into other tokens"):
-        [*PRETRAIN.parse_inputs(other, [Rows("validation", (0,))], lambda: run.data)]
+        [*PRETRAIN_BERT.parse_inputs(other, [Rows("validation", (0,))], lambda: run.data)]
 
 
 # Looking
@@ -269,10 +277,10 @@ def test_a_map_is_of_the_tokens_that_were_read(run, tmp_path):
 
 
 def test_a_reader_of_channels_answers_and_says_that_it_has_no_maps(short, tmp_path):
-    model = {**MODEL, "attention": "channels"}
+    model = {**MODEL, "attention": "channel"}
     run = trained(short, tmp_path, out=tmp_path / "run", model=model, report=True)
     assert "no map of places to show" in (tmp_path / "run/report.html").read_text(encoding="utf-8")
-    words, wide = run.facts.words, run.model.bert.blocks[0].attention.head_width
+    words, wide = run.metadata.words, run.model.bert.blocks[0].attention.head_width
     text = "The fox [MASK] here." + " fox" * (
         wide - 2 - len(tokens_of(words, "The fox [MASK] here."))
     )
@@ -291,10 +299,10 @@ def test_a_reader_of_channels_answers_and_says_that_it_has_no_maps(short, tmp_pa
 
 def test_a_report_has_a_table_for_each_question_with_several_rules(run):
     judged = run.evaluate("validation")
-    sections = PRETRAIN.views(run.trained, run.data, "validation", judged)
+    sections = PRETRAIN_BERT.report(run.trained, run.data, "validation", judged)
     titles = [section["title"] for section in sections]
     assert titles[:2] == ["On validation", "Against those that understand nothing"]
-    assert titles[2:] == ["By kind: inverted", "By kind: inference", "Where it looked"]
+    assert titles[2:] == ["By kind: inversion", "By kind: nli", "Where it looked"]
     assert len(sections[1]["data"]["rows"]) == 4
     assert len(sections[-1]["data"]["items"]) == 4
 
@@ -303,31 +311,38 @@ def test_a_report_is_made_of_few_texts_with_many_sentences(tmp_path):
     draw = np.random.default_rng(3)
     path = tmp_path / "few.txt"
     path.write_text("".join(story(draw, 60) for _ in range(10)), encoding="utf-8")
-    config = configured(path, "masked", longest=1200)
+    config = configured(path, "mlm", max_length=1200)
     data = read(config)
-    config = PRETRAIN.settle(config, data)
-    model = Trained(PRETRAIN.build(config, data.facts).eval(), config, data.facts, CPU)
-    judged = PRETRAIN.judge(model, data, "validation")
+    config = PRETRAIN_BERT.resolve(config, data)
+    model = Trained(
+        PRETRAIN_BERT.build_model(config, data.metadata).eval(), config, data.metadata, CPU
+    )
+    judged = PRETRAIN_BERT.evaluate(model, data, "validation")
     rows = text_of(config, data, "validation").rows
-    items = PRETRAIN.views(model, data, "validation", judged)[-1]["data"]["items"]
+    items = PRETRAIN_BERT.report(model, data, "validation", judged)[-1]["data"]["items"]
     assert len(items) == len(rows) < 4
 
 
-@pytest.mark.parametrize("kind", ["words", "characters", "raw"])
+@pytest.mark.parametrize("kind", ["word", "char", "byte"])
 def test_any_vocabulary_will_do(text, kind):
-    changes = {"vocabulary": {"kind": kind, "floor": 1, "size": 300}, "longest": 130}
-    config = configured(text, "masked", "next", **changes)
+    changes = {
+        "tokenizer": {"name": kind, "min_frequency": 1, "vocab_size": 300},
+        "max_length": 130,
+    }
+    config = configured(text, "mlm", "nsp", **changes)
     data = read(config)
-    config = PRETRAIN.settle(config, data)
-    model = Trained(PRETRAIN.build(config, data.facts).eval(), config, data.facts, CPU)
-    assert PRETRAIN.judge(model, data, "validation").figures["masked"].count > 50
-    shown = "".join(pieces(data.facts.words, data.facts.words.encode(" the fox slept.")))
-    assert shown == (" the fox slept ." if kind == "words" else " the fox slept.")
+    config = PRETRAIN_BERT.resolve(config, data)
+    model = Trained(
+        PRETRAIN_BERT.build_model(config, data.metadata).eval(), config, data.metadata, CPU
+    )
+    assert PRETRAIN_BERT.evaluate(model, data, "validation").figures["mlm"].count > 50
+    shown = "".join(pieces(data.metadata.words, data.metadata.words.encode(" the fox slept.")))
+    assert shown == (" the fox slept ." if kind == "word" else " the fox slept.")
     given = ["the fox ___ here.", Rows("validation", (0,))]
-    opened = [*PRETRAIN.parse_inputs(model, given, lambda: data)]
-    blank, own = PRETRAIN.predict(model, opened)
+    opened = [*PRETRAIN_BERT.parse_inputs(model, given, lambda: data)]
+    blank, own = PRETRAIN_BERT.predict(model, opened)
     assert len(blank.words) == 1 and own.truth and own.text.count(" [MASK]") == 1
-    if kind == "words":
+    if kind == "word":
         assert " [MASK] " in own.text and "  " not in own.text
 
 
@@ -342,7 +357,7 @@ def test_any_vocabulary_will_do(text, kind):
     ],
 )
 def test_a_blank_is_one_token_and_the_rest_is_cut_as_in_a_text(run, given, plain):
-    words = run.facts.words
+    words = run.metadata.words
     before, after = plain
     wanted = (
         *(words.encode(f" {before}") if before else ()),
@@ -360,14 +375,14 @@ def test_a_blank_is_one_token_and_the_rest_is_cut_as_in_a_text(run, given, plain
 def test_every_set_of_questions_is_taught(short, asked):
     config, data = known(short, *asked)
     torch.manual_seed(0)
-    model = PRETRAIN.build(config, data.facts)
-    assert set(model.questions) == {*asked} - {"masked"}
-    assert (model.bert.pooler is None) == (asked == ("masked",))
-    assert set(data.parts["train"].pairs) == {*asked} - {"masked", "next"}
+    model = PRETRAIN_BERT.build_model(config, data.metadata)
+    assert set(model.pair_heads) == {*asked} - {"mlm"}
+    assert (model.bert.pooler is None) == (asked == ("mlm",))
+    assert set(data.parts["train"].pairs) == {*asked} - {"mlm", "nsp"}
     batches = PretrainBatches(config, data, CPU)
-    loss_of = objective(config, data.facts)
+    loss_of = objective(config, data.metadata)
     kinds = of_kind(batches)
-    running = {"next"} if "next" in asked else {None} if "masked" in asked else set()
+    running = {"nsp"} if "nsp" in asked else {None} if "mlm" in asked else set()
     assert set(kinds) == running | set(data.parts["train"].pairs)
     optimiser = torch.optim.SGD(model.parameters(), 0.05)
     before, after = [], []
@@ -382,22 +397,24 @@ def test_every_set_of_questions_is_taught(short, asked):
     assert sum(after) < sum(before)
     taught = {name for name, weight in model.named_parameters() if weight.grad is not None}
     heads = {name.split(".")[0] for name in taught}
-    assert ("to_word" in heads) == ("masked" in asked)
-    assert ("questions" in heads) == (asked != ("masked",))
+    assert ("mlm_dense" in heads) == ("mlm" in asked)
+    assert ("pair_heads" in heads) == (asked != ("mlm",))
     figures = measure(config, data, CPU)(model.eval())
-    assert next(iter(figures)) == "validation.accuracy" and np.isfinite([*figures.values()]).all()
+    assert next(iter(figures)) == "val/accuracy" and np.isfinite([*figures.values()]).all()
     assert list(figures) == [
-        f"{part}.{name}"
-        for part in ("validation", "train")
-        for name in ("accuracy", "loss", *(f"{question} accuracy" for question in asked))
+        f"{part}/{name}"
+        for part in ("val", "train_eval")
+        for name in ("accuracy", "loss", *(f"{question}_accuracy" for question in asked))
     ]
 
 
-def by_hand(model: Pretrainer, batch: PretrainBatch, config: PretrainConfig, facts) -> float:
+def by_hand(
+    model: BertForPretraining, batch: PretrainBatch, config: PretrainBertConfig, facts
+) -> float:
     """The weighted sum of the means of each question, row by row."""
-    weights, words = config.objectives, batch.words
+    weights, words = config.loss_weights, batch.words
     total = 0.0
-    if batch.question in (None, "next"):
+    if batch.question in (None, "nsp"):
         masked = masking_of(config, facts)(words, batch.numbers())
         shown = masked.words
         scores = model(shown, batch.segments, positions=batch.positions).log_softmax(-1)
@@ -407,11 +424,11 @@ def by_hand(model: Pretrainer, batch: PretrainBatch, config: PretrainConfig, fac
             for place in masked.places[row][masked.real[row]]
         ]
         losses = [-float(scores[row, place, words[row, place]]) for row, place in asked]
-        total += weights.masked * float(np.mean(losses)) if weights.masked else 0.0
-        words = shown if weights.masked else words
+        total += weights.mlm * float(np.mean(losses)) if weights.mlm else 0.0
+        words = shown if weights.mlm else words
     if batch.question:
-        hidden = model.read(words, batch.segments, positions=batch.positions)
-        yes = model.answer(batch.question, hidden).softmax(-1)[:, 1].tolist()
+        hidden = model.hidden_states(words, batch.segments, positions=batch.positions)
+        yes = model.pair_logits(batch.question, hidden).softmax(-1)[:, 1].tolist()
         truth = getattr(batch, batch.question).tolist()
         losses = [-math.log(p if t else 1 - p) for p, t in zip(yes, truth, strict=True)]
         total += getattr(weights, batch.question) * float(np.mean(losses))
@@ -421,10 +438,10 @@ def by_hand(model: Pretrainer, batch: PretrainBatch, config: PretrainConfig, fac
 @pytest.mark.parametrize(
     "weights",
     [
-        {"masked": 1.0, "next": 1.0, "inverted": 1.0, "inference": 1.0},
-        {"masked": 0.5, "next": 2.0, "inverted": 3.0, "inference": 0.25},
-        {"masked": 0.0, "next": 2.0, "inverted": 3.0, "inference": 1.0},
-        {"masked": 2.0, "next": 0.0, "inverted": 0.5, "inference": 1.0},
+        {"mlm": 1.0, "nsp": 1.0, "inversion": 1.0, "nli": 1.0},
+        {"mlm": 0.5, "nsp": 2.0, "inversion": 3.0, "nli": 0.25},
+        {"mlm": 0.0, "nsp": 2.0, "inversion": 3.0, "nli": 1.0},
+        {"mlm": 2.0, "nsp": 0.0, "inversion": 0.5, "nli": 1.0},
     ],
     ids=str,
 )
@@ -432,13 +449,13 @@ def by_hand(model: Pretrainer, batch: PretrainBatch, config: PretrainConfig, fac
 def test_the_loss_is_the_weighted_sum_written_out(text, weights):
     named = [name for name in QUESTIONS if weights[name]]
     config, data = known(text, *named)
-    config = change(config, {f"objectives.{name}": value for name, value in weights.items()})
-    model = PRETRAIN.build(config, data.facts).double()
+    config = change(config, {f"loss_weights.{name}": value for name, value in weights.items()})
+    model = PRETRAIN_BERT.build_model(config, data.metadata).double()
     for parameter in model.parameters():
         parameter.add_(torch.randn_like(parameter) / 5)
     for batch in of_kind(PretrainBatches(config, data, CPU)).values():
-        loss, rows = objective(config, data.facts)(model, batch)
-        assert float(loss) == pytest.approx(by_hand(model, batch, config, data.facts), rel=1e-5)
+        loss, rows = objective(config, data.metadata)(model, batch)
+        assert float(loss) == pytest.approx(by_hand(model, batch, config, data.metadata), rel=1e-5)
         assert rows == len(batch.words)
 
 
@@ -446,11 +463,11 @@ def test_the_loss_is_the_weighted_sum_written_out(text, weights):
 def test_padding_and_neighbours_change_no_answer(text):
     model = untrained(text)
     data = known(text)[1]
-    pairs = data.parts["validation"].pairs["inverted"]
-    together = answered(model.model, "inverted", pairs.rows, data.facts, CPU)
+    pairs = data.parts["validation"].pairs["inversion"]
+    together = answered(model.model, "inversion", pairs.rows, data.metadata, CPU)
     for row in range(6):
         alone = pairs.rows.only(np.array([row]))
-        (yes,) = answered(model.model, "inverted", alone, data.facts, CPU)
+        (yes,) = answered(model.model, "inversion", alone, data.metadata, CPU)
         assert yes == pytest.approx(together[row], abs=1e-6)
 
 
@@ -458,26 +475,26 @@ def test_hidden_words_are_always_the_same_and_said_in_order(text):
     model, data = untrained(text), known(text)[1]
     rows = text_of(model.config, data, "validation").rows
     torch.manual_seed(1)
-    one = guesses(model.model, rows, model.config, data.facts, CPU)
+    one = guesses(model.model, rows, model.config, data.metadata, CPU)
     torch.manual_seed(2)
-    again = guesses(model.model, rows, model.config, data.facts, CPU)
-    assert np.array_equal(one.truth, again.truth) and np.array_equal(one.said, again.said)
+    again = guesses(model.model, rows, model.config, data.metadata, CPU)
+    assert np.array_equal(one.truth, again.truth) and np.array_equal(one.predicted, again.predicted)
     truth = [words[at] for words, places, _ in one.rows for at in places.tolist()]
     assert truth == one.truth.tolist()
-    specials = len(data.facts.words.specials)
+    specials = len(data.metadata.words.specials)
     for words, _, seen in one.rows:
-        assert (words[seen] != data.facts.words.padding).all()
+        assert (words[seen] != data.metadata.words.padding).all()
     assert (one.truth >= specials).all() and np.isfinite(one.loss).all()
     mean = float(one.loss.mean())
-    assert mean == pytest.approx(math.log(len(data.facts.words)), rel=0.2)
+    assert mean == pytest.approx(math.log(len(data.metadata.words)), rel=0.2)
 
 
 def test_a_text_of_unknown_words_is_said_to_be_one(text):
     model, data = untrained(text), known(text)[1]
     rows = text_of(model.config, data, "validation").rows
-    blank = replace(rows, numbers=np.full_like(rows.numbers, data.facts.words.special("mask")))
+    blank = replace(rows, numbers=np.full_like(rows.numbers, data.metadata.words.special("mask")))
     with pytest.raises(UserError, match="no word can be hidden"):
-        guesses(model.model, blank, model.config, data.facts, CPU)
+        guesses(model.model, blank, model.config, data.metadata, CPU)
 
 
 @pytest.mark.parametrize(("count", "most"), [(5, 8), (8, 8), (16, 8), (1_024, 512), (999, 512)])
@@ -491,14 +508,14 @@ def test_some_rows_stand_for_all_and_answers_stay_balanced(count, most):
 
 def test_some_questions_stay_with_their_answers(text):
     config, data = known(text)
-    whole = dict(asked_of(config, data, "train"))
-    some = dict(asked_of(config, data, "train", 20))
+    whole = dict(questions_of(config, data, "train"))
+    some = dict(questions_of(config, data, "train", 20))
     assert [len(pairs) for pairs in some.values()] == [20] * 4
     for name, pairs in some.items():
         rows = whole[name].rows.first.tolist()
         at = [rows.index(row) for row in pairs.rows.first.tolist()]
         assert pairs.answers.mean() == 0.5
-        if name in ("inverted", "inference"):
+        if name in ("inversion", "nli"):
             assert pairs.answers.tolist() == whole[name].answers[at].tolist()
             assert pairs.kinds == tuple(whole[name].kinds[row] for row in at)
     assert most_frequent(np.array([3, 1, 3, 0])) == 0.5
@@ -507,7 +524,7 @@ def test_some_questions_stay_with_their_answers(text):
 # Batches
 
 
-@pytest.mark.parametrize("asked", [QUESTIONS, ("masked",), ("inverted", "inference")], ids="+".join)
+@pytest.mark.parametrize("asked", [QUESTIONS, ("mlm",), ("inversion", "nli")], ids="+".join)
 def test_an_epoch_has_as_many_batches_and_goes_on_anywhere(text, asked):
     config, data = known(text, *asked)
     batches = PretrainBatches(config, data, CPU)
@@ -529,7 +546,7 @@ def test_an_epoch_has_as_many_batches_and_goes_on_anywhere(text, asked):
 
 
 def same(one: PretrainBatch, other: PretrainBatch) -> bool:
-    names = ("words", "segments", "positions", "next", "inverted", "inference")
+    names = ("words", "segments", "positions", "nsp", "inversion", "nli")
     pairs = [(getattr(one, name), getattr(other, name)) for name in names]
     return one.seed == other.seed and all(
         a is b if a is None or b is None else torch.equal(a, b) for a, b in pairs
@@ -560,27 +577,31 @@ def sides(batch: PretrainBatch, words) -> list[tuple[str, ...]]:
 
 def test_answers_belong_to_their_rows(text):
     config, data = known(text)
-    words = data.facts.words
+    words = data.metadata.words
     stories = text.read_text(encoding="utf-8").split("# About")
-    told = {question: answers_of(data, question) for question in ("inverted", "inference")}
+    told = {question: answers_of(data, question) for question in ("inversion", "nli")}
     counts = dict.fromkeys(QUESTIONS[1:], 0)
     for batch in PretrainBatches(config, data, CPU).epoch(0, 0):
         answers = getattr(batch, batch.question).tolist()
         counts[batch.question] += len(answers)
         for pair, yes in zip(sides(batch, words), answers, strict=True):
-            if batch.question == "next":
+            if batch.question == "nsp":
                 assert any(" ".join(pair) in story for story in stories) == bool(yes)
             else:
                 assert yes in told[batch.question][pair]
         width = batch.words.shape[1]
-        assert width == config.longest if batch.running else width * len(answers) <= config.batch
-    assert counts["inverted"] == len(data.parts["train"].pairs["inverted"])
-    assert counts["inference"] == 24 and counts["next"] > 100
+        assert (
+            width == config.max_length
+            if batch.running
+            else width * len(answers) <= config.batch_tokens
+        )
+    assert counts["inversion"] == len(data.parts["train"].pairs["inversion"])
+    assert counts["nli"] == 24 and counts["nsp"] > 100
 
 
 def answers_of(data: PretrainData, question: str) -> dict[tuple[str, ...], set[int]]:
     """The answers to each pair, from the rows that were made of them."""
-    pairs, words = data.parts["train"].pairs[question], data.facts.words
+    pairs, words = data.parts["train"].pairs[question], data.metadata.words
     pick = RowPicker(pairs.rows, words, CPU)
     read_all = pick(torch.arange(len(pairs)), int(pairs.rows.lengths.max()))
     found: dict[tuple[str, ...], set[int]] = {}
@@ -594,7 +615,7 @@ def test_batches_are_made_of_as_little_as_two_rows(tmp_path):
     path = tmp_path / "short.txt"
     draw = np.random.default_rng(0)
     path.write_text("".join(story(draw, 3) for _ in range(30)), encoding="utf-8")
-    config = configured(path, "next", batch=100_000)
+    config = configured(path, "nsp", batch_tokens=100_000)
     data = read(config)
     batches = PretrainBatches(config, data, CPU)
     assert len(batches) == batches.running == 1
@@ -632,8 +653,8 @@ def parts_of(text: Path, *asked: str, **changes) -> dict[str, dict]:
 
 @pytest.mark.parametrize("pairs", [12, 600])
 def test_pairs_are_balanced_and_no_two_parts_share_one(text, pairs):
-    found = parts_of(text, pairs=pairs)
-    seen: dict[str, set] = {"inverted": set(), "inference": set()}
+    found = parts_of(text, pairs_per_epoch=pairs)
+    seen: dict[str, set] = {"inversion": set(), "nli": set()}
     for split in SPLITS:
         for question, some in found[split].items():
             count = pairs if split == "train" else max(12, pairs // 10)
@@ -642,35 +663,35 @@ def test_pairs_are_balanced_and_no_two_parts_share_one(text, pairs):
             both = {pair[:2] for pair in some}
             assert not both & seen[question]
             seen[question] |= both
-    learnt = {*sentences_of([{"inverted": found["train"]["inverted"]}])}
+    learnt = {*sentences_of([{"inversion": found["train"]["inversion"]}])}
     for split in SPLITS[1:]:
-        assert not learnt & {*sentences_of([{"inverted": found[split]["inverted"]}])}
-    of_text = [pair for pair in found["train"]["inverted"] if " near the " in pair[0]]
+        assert not learnt & {*sentences_of([{"inversion": found[split]["inversion"]}])}
+    of_text = [pair for pair in found["train"]["inversion"] if " near the " in pair[0]]
     assert len(of_text) >= pairs // 3, "about half is of the text itself"
 
 
 @pytest.mark.parametrize("count", [400, 2_000])
 def test_no_two_parts_share_a_sentence_of_our_own_rules(count):
     parts = [by_rules("train", 5 * count), by_rules("validation", count), by_rules("test", count)]
-    told = [{*sentences_of([{"inference": list(part)}])} for part in parts]
+    told = [{*sentences_of([{"nli": list(part)}])} for part in parts]
     assert not any(one & other for one, other in combinations(told, 2))
     assert [len(part) for part in parts] == [5 * count, count, count]
 
 
 def test_a_sentence_that_is_known_is_in_no_inversion(text):
-    config = configured(text, "inverted")
+    config = configured(text, "inversion")
     texts = [*documents(read_corpus(config.data)["validation"])]
     found = paired(config, "validation", texts, None)
     learnt = {*list(sentences_of([found]))[::2][:6], *list(sentences_of([found]))[1::2][-6:]}
     again = paired(config, "validation", texts, None, learnt)
-    assert len(again["inverted"]) == 12 and not learnt & {*sentences_of([again])}
+    assert len(again["inversion"]) == 12 and not learnt & {*sentences_of([again])}
 
 
 def test_a_text_without_inversions_is_made_up_for_by_the_grammar(tmp_path):
     path = tmp_path / "plain.txt"
     path.write_text("\n\n".join(f"Fox {n} slept." for n in range(200)), encoding="utf-8")
-    found = parts_of(path, pairs=40)
-    assert len(found["train"]["inverted"]) == 40 and len(found["validation"]["inverted"]) == 12
+    found = parts_of(path, pairs_per_epoch=40)
+    assert len(found["train"]["inversion"]) == 40 and len(found["validation"]["inversion"]) == 12
 
 
 def test_pairs_are_taken_true_and_false_in_turn():
@@ -682,24 +703,26 @@ def test_pairs_are_taken_true_and_false_in_turn():
 
 def test_too_many_pairs_are_said_to_be_too_many(monkeypatch):
     monkeypatch.setattr("regard.data.synthetic.inference.TRIES", 1)
-    with pytest.raises(UserError, match=r"--pairs asks for too many .* has no more pairs after"):
+    with pytest.raises(
+        UserError, match=r"--pairs-per-epoch asks for too many .* has no more pairs after"
+    ):
         by_rules("train", 100_000)
 
 
 def test_the_data_say_what_there_is(text):
     config, data = known(text)
-    facts = data.facts
+    facts = data.metadata
     assert facts.documents[0] == 63 and facts.documents[2] == 0
     assert 620 <= facts.sentences[0] <= 632 and facts.parts == facts.sentences
     assert facts.tokens[0] == len(data.parts["train"].documents.lines.numbers)
     assert facts.pairs == (48, 24, 24)
     said = data.words()
     assert f"stories.txt: {facts.sentences[0]} sentences of 63 documents to train on" in said
-    assert "inverted: 24 pairs to train on, 12 to choose by" in said and "to test" not in said
-    assert read(config).facts == facts, "the same each time"
+    assert "inversion: 24 pairs to train on, 12 for validation" in said and "to test" not in said
+    assert read(config).metadata == facts, "the same each time"
     for part in data.parts.values():
         for pairs in part.pairs.values():
-            assert pairs.rows.lengths.max() <= config.longest
+            assert pairs.rows.lengths.max() <= config.max_length
 
 
 def sick_file(folder: Path, rows: int = 20) -> None:
@@ -716,31 +739,31 @@ def sick_file(folder: Path, rows: int = 20) -> None:
 
 
 def test_inferences_come_from_sick_if_it_is_there(text, tmp_path, monkeypatch):
-    config = configured(text, "inference", inferences="sick")
+    config = configured(text, "nli", nli_data="sick")
     with pytest.raises(UserError, match=r"sick is not on this machine: put SICK\.txt from .* into"):
         read(config)
     monkeypatch.setenv("REGARD_DATA", str(tmp_path / "sets"))
     sick_file(tmp_path / "sets" / "sick")
     data = read(config)
-    train = data.parts["train"].pairs["inference"]
+    train = data.parts["train"].pairs["nli"]
     assert len(train) == 14 and train.answers.mean() == 0.5  # seven of twenty follow
     kinds = dict(zip(train.kinds, train.answers.tolist(), strict=True))
     assert kinds == {"SICK, entailment": 1, "SICK, neutral": 0, "SICK, contradiction": 0}
-    plain = read(configured(text, "inference"))
-    assert data.facts.digest != plain.facts.digest
-    assert read(configured(text, "masked", inferences="sick")).facts.digest == plain.facts.digest
+    plain = read(configured(text, "nli"))
+    assert data.metadata.digest != plain.metadata.digest
+    assert read(configured(text, "mlm", nli_data="sick")).metadata.digest == plain.metadata.digest
 
 
 @pytest.mark.parametrize("rows", [20, 400], ids="rows={}".format)
 def test_of_both_sources_half_is_taken_from_each(text, tmp_path, monkeypatch, rows):
     monkeypatch.setenv("REGARD_DATA", str(tmp_path / "sets"))
     sick_file(tmp_path / "sets" / "sick", rows)
-    found = parts_of(text, "inference", inferences="both", pairs=400)
+    found = parts_of(text, "nli", nli_data="both", pairs_per_epoch=400)
     seen: set = set()
     for split, (count, given) in zip(
         SPLITS, [(400, rows), (40, rows // 2), (40, rows // 2)], strict=True
     ):
-        pairs = found[split]["inference"]
+        pairs = found[split]["nli"]
         of_sick = [pair for pair in pairs if pair[3].startswith("SICK")]
         follow = -(-given // 3)
         assert len(pairs) == count and len(of_sick) == 2 * min(count // 4, follow)
@@ -757,8 +780,8 @@ def test_parts_of_different_size_share_no_rule_pair(text, tmp_path, monkeypatch)
     lines = path.read_text("utf-8").splitlines()
     trial = [line for line in lines if line.endswith("TRIAL")]
     path.write_text("\n".join(line for line in lines if line not in trial[3:]) + "\n", "utf-8")
-    found = parts_of(text, "inference", inferences="both", pairs=400)
-    one, other = ({pair[:2] for pair in found[s]["inference"]} for s in ("validation", "test"))
+    found = parts_of(text, "nli", nli_data="both", pairs_per_epoch=400)
+    one, other = ({pair[:2] for pair in found[s]["nli"]} for s in ("validation", "test"))
     assert len(one) == len(other) == 40 and not one & other
 
 
@@ -773,8 +796,8 @@ LONG = " ".join(f"word{n}" for n in range(400))
     [
         ("", QUESTIONS, "is empty"),
         ("A fox slept.", QUESTIONS, r"bad\.txt has too little text, [12] sentences? of 1 doc"),
-        ("A fox slept. " * 30, ("next",), KNOWN_ALREADY),
-        ("A fox slept. " * 30, ("masked",), KNOWN_ALREADY),
+        ("A fox slept. " * 30, ("nsp",), KNOWN_ALREADY),
+        ("A fox slept. " * 30, ("mlm",), KNOWN_ALREADY),
     ],
     ids=["empty", "one sentence", "again and again", "the same, read"],
 )
@@ -783,11 +806,11 @@ def test_texts_that_are_no_use_are_said_in_a_sentence(tmp_path, content, asked, 
     path.write_text(content, encoding="utf-8")
     weights = {name: float(name in asked) for name in QUESTIONS}
     with pytest.raises(UserError, match=words):
-        trained(path, tmp_path, objectives=weights)
-    assert not list(tmp_path.glob("pretrain-*"))
+        trained(path, tmp_path, loss_weights=weights)
+    assert not list(tmp_path.glob("pretrain-bert-*"))
 
 
-def read_in_an_epoch(config: PretrainConfig, data: PretrainData) -> float:
+def read_in_an_epoch(config: PretrainBertConfig, data: PretrainData) -> float:
     """The share of the tokens to train on that some text of an epoch has."""
     found = data.parts["train"].documents
     rows = running_text(found, config, np.random.default_rng(0)).rows
@@ -809,12 +832,12 @@ def read_in_an_epoch(config: PretrainConfig, data: PretrainData) -> float:
 def test_all_of_a_text_is_read_whatever_ends_its_sentences(tmp_path, content, sentences):
     path = tmp_path / "own.txt"
     path.write_text(content, encoding="utf-8")
-    config = configured(path, "masked")
+    config = configured(path, "mlm")
     data = read(config)
-    assert data.facts.sentences[0] == pytest.approx(sentences, abs=1)
+    assert data.metadata.sentences[0] == pytest.approx(sentences, abs=1)
     assert read_in_an_epoch(config, data) == 1
     assert ("are longer than 43 tokens and are read in" in data.words()) == (sentences == 1)
-    config = configured(path, "masked", "next")  # where a run of one sentence has no pair
+    config = configured(path, "mlm", "nsp")  # where a run of one sentence has no pair
     assert read_in_an_epoch(config, read(config)) > 0.5
 
 
@@ -823,18 +846,18 @@ def test_it_is_said_which_sentences_are_left_out_or_read_by_chance(tmp_path):
     sizes = draw.integers(2, 18, 250).tolist()
     told = [f"Fox {' '.join(map(str, range(n, n + size)))}." for n, size in enumerate(sizes)]
     path.write_text(" ".join([*told, *told[:3]]), encoding="utf-8")
-    vocabulary = {"kind": "words", "floor": 1}
-    data = read(configured(path, "masked", "next", longest=24, vocabulary=vocabulary))
+    vocabulary = {"name": "word", "min_frequency": 1}
+    data = read(configured(path, "mlm", "nsp", max_length=24, tokenizer=vocabulary))
     found = data.parts["train"].documents
     assert data.left_out["validation"] > 0 == data.left_out["test"]
     assert data.words().splitlines()[1:] == [
         "sentences left out, as an earlier part has them too: "
         f"{data.left_out['validation']} of validation",
         f"{found.alone(21):.0%} of the tokens to train on are in sentences that no neighbour fits "
-        "beside within --longest 24: they are read only as texts that do not follow; a larger "
-        "--longest, or --objectives.next 0, reads them in their place",
+        "beside within --max-length 24: they are read only as texts that do not follow; a larger "
+        "--max-length, or --loss-weights.nsp 0, reads them in their place",
     ]
-    assert "reads them" not in read(configured(path, "masked", vocabulary=vocabulary)).words()
+    assert "reads them" not in read(configured(path, "mlm", tokenizer=vocabulary)).words()
 
 
 def test_a_test_that_training_has_is_said_to_be_known(tmp_path):
@@ -842,7 +865,7 @@ def test_a_test_that_training_has_is_said_to_be_known(tmp_path):
     stories = "".join(story(draw, 8) for _ in range(20))
     for name, told in (("train", stories), ("valid", story(draw, 60)), ("test", stories)):
         (tmp_path / f"{name}.txt").write_text(told, encoding="utf-8")
-    config = configured(tmp_path, "masked")
+    config = configured(tmp_path, "mlm")
     with pytest.raises(UserError, match=r"^test of .* of its own: an earlier part has all 160 of"):
         text_of(config, read(config), "test")
 
@@ -860,20 +883,20 @@ def test_a_text_without_headings_is_one_document_and_will_do(tmp_path):
     told = " ".join(story(draw, 10).split("\n\n")[1] for _ in range(30))
     path.write_text(told, encoding="utf-8")
     data = read(configured(path))
-    assert data.facts.documents[0] == 1
+    assert data.metadata.documents[0] == 1
     for split in ("train", "validation"):
         assert text_of(configured(path), data, split).answers.mean() == 0.5
 
 
 def test_the_model_has_the_words_of_the_data_and_the_questions_that_count(text):
-    config, data = known(text, "masked", "inverted")
-    assert config.model.words == len(data.facts.words) and config.model.length == 45
-    assert config.model.asked == ("inverted",) and config.model.pooler
-    assert PRETRAIN.settle(config, data) == config
-    assert not known(text, "masked")[0].model.pooler
-    for name, wrong in (("words", 7), ("length", 9), ("asked", ("next",))):
+    config, data = known(text, "mlm", "inversion")
+    assert config.model.vocab_size == len(data.metadata.words) and config.model.context_length == 45
+    assert config.model.pair_tasks == ("inversion",) and config.model.pooler
+    assert PRETRAIN_BERT.resolve(config, data) == config
+    assert not known(text, "mlm")[0].model.pooler
+    for name, wrong in (("vocab_size", 7), ("context_length", 9), ("pair_tasks", ("nsp",))):
         with pytest.raises(UserError, match=rf"model\.{name} is .*: leave it out"):
-            PRETRAIN.settle(change(config, {f"model.{name}": wrong}), data)
+            PRETRAIN_BERT.resolve(change(config, {f"model.{name}": wrong}), data)
 
 
 # Configuration and recipes
@@ -882,17 +905,21 @@ def test_the_model_has_the_words_of_the_data_and_the_questions_that_count(text):
 @pytest.mark.parametrize(
     ("kind", "fields", "words"),
     [
-        (ObjectivesConfig, dict.fromkeys(QUESTIONS, 0.0), "every weight is 0: there is nothing"),
-        (ObjectivesConfig, {"next": -1.0}, "next=-1.0: a weight cannot be negative"),
-        (ObjectivesConfig, {"next": math.inf}, "next=inf: it must be a finite number"),
-        (MaskingConfig, {"share": 0.0}, "share=0.0"),
-        (MaskingConfig, {"share": 1.0}, "share=1.0"),
-        (MaskingConfig, {"hidden": 0.95}, "hidden=0.95 and swapped=0.1"),
-        (MaskingConfig, {"swapped": -0.1}, "swapped=-0.1"),
-        (PretrainConfig, {"data": ""}, "data is empty"),
-        (PretrainConfig, {"pairs": 11}, "pairs=11: at least 12"),
-        (PretrainConfig, {"batch": 0}, "batch=0: at least 1"),
-        (PretrainConfig, {"longest": 15}, "longest=15: at least 16"),
+        (LossWeightsConfig, dict.fromkeys(QUESTIONS, 0.0), "every weight is 0: there is nothing"),
+        (LossWeightsConfig, {"nsp": -1.0}, "nsp=-1.0: a weight cannot be negative"),
+        (LossWeightsConfig, {"nsp": math.inf}, "nsp=inf: it must be a finite number"),
+        (MaskingConfig, {"mlm_probability": 0.0}, "mlm_probability=0.0"),
+        (MaskingConfig, {"mlm_probability": 1.0}, "mlm_probability=1.0"),
+        (
+            MaskingConfig,
+            {"mask_token_prob": 0.95},
+            "mask_token_prob=0.95 and random_token_prob=0.1",
+        ),
+        (MaskingConfig, {"random_token_prob": -0.1}, "random_token_prob=-0.1"),
+        (PretrainBertConfig, {"data": ""}, "data is empty"),
+        (PretrainBertConfig, {"pairs_per_epoch": 11}, "pairs_per_epoch=11: at least 12"),
+        (PretrainBertConfig, {"batch_tokens": 0}, "batch_tokens=0: at least 1"),
+        (PretrainBertConfig, {"max_length": 15}, "max_length=15: at least 16"),
     ],
 )
 def test_contradicting_fields_are_named(kind, fields, words):
@@ -901,14 +928,14 @@ def test_contradicting_fields_are_named(kind, fields, words):
 
 
 def test_weights_decide_what_is_asked():
-    assert ObjectivesConfig().asked == ("next", "inverted", "inference")
-    only = ObjectivesConfig(next=0.0, inverted=0.0)
-    assert only.asked == ("inference",) and only.reads
-    assert not ObjectivesConfig(masked=0.0, next=0.0).reads
-    assert ObjectivesConfig(masked=0.0).reads
+    assert LossWeightsConfig().pair_tasks == ("nsp", "inversion", "nli")
+    only = LossWeightsConfig(nsp=0.0, inversion=0.0)
+    assert only.pair_tasks == ("nli",) and only.reads
+    assert not LossWeightsConfig(mlm=0.0, nsp=0.0).reads
+    assert LossWeightsConfig(mlm=0.0).reads
 
 
 def test_any_text_has_a_recipe():
-    assert choose_recipe("pretrain", data="own.txt").config(PretrainConfig).objectives == (
-        ObjectivesConfig()
-    )
+    assert choose_recipe("pretrain-bert", data="own.txt").config(
+        PretrainBertConfig
+    ).loss_weights == (LossWeightsConfig())

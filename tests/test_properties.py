@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import grad
 
-from regard.attention import Mask, MultiHead, attend, attend_fused, causal, rotary, window
+from regard.attention import Mask, MultiHeadAttention, attend, attend_fused, causal, rope, window
 from regard.attention.call import Call
 from regard.attention.kernels import tiles as sparse
-from regard.models import StackConfig, stack
+from regard.models import StackConfig, make_blocks
 from strategies import PLACES, examples, masks
 
 EXACT = {"rtol": 0.0, "atol": 1e-10}
-PATHS = {"attend": lambda *qkv, **how: attend(*qkv, **how).read, "attend_fused": attend_fused}
+PATHS = {"attend": lambda *qkv, **how: attend(*qkv, **how).output, "attend_fused": attend_fused}
 each_path = pytest.mark.parametrize("read", PATHS.values(), ids=PATHS)
 
 
@@ -30,13 +30,13 @@ def qkv(n: int = 6, m: int = 6, groups: int = 2, d: int = 4, e: int = 3) -> list
     return [randn(*shape).requires_grad_() for shape in shapes]
 
 
-def layer(**options) -> MultiHead:
-    return MultiHead(16, 4, groups=2, **options).double()
+def layer(**options) -> MultiHeadAttention:
+    return MultiHeadAttention(16, 4, kv_heads=2, **options).double()
 
 
 def block(**options) -> torch.nn.Module:
-    config = StackConfig(width=16, heads=4, groups=2, layers=1, hidden=8)
-    return stack(config, **options).double()[0]
+    config = StackConfig(width=16, heads=4, kv_heads=2, layers=1, mlp_width=8)
+    return make_blocks(config, **options).double()[0]
 
 
 # Order
@@ -56,11 +56,11 @@ def test_without_positions_and_mask_a_shuffled_input_gives_a_shuffled_output(ord
         torch.testing.assert_close(read(q[:, :, order], k, v), once[:, :, order], **EXACT)
 
 
-@pytest.mark.parametrize("make", [layer, block], ids=["MultiHead", "Block"])
-@pytest.mark.parametrize("place", ["rotary", "rotary_2d", "alibi", "relative_bias"])
+@pytest.mark.parametrize("make", [layer, block], ids=["MultiHeadAttention", "Block"])
+@pytest.mark.parametrize("place", ["rope", "rotary_2d", "alibi", "relative_bias"])
 def test_positions_break_the_symmetry(make, place):
     built = PLACES[place](4, 16, 6)
-    module = layer(place=built) if make is layer else block(place=lambda: built)
+    module = layer(pos_embed=built) if make is layer else block(pos_embed=lambda: built)
     x, order = randn(2, 6, 16), [1, 0, 2, 3, 5, 4]
     assert (module(x[:, order]) - module(x)[:, order]).abs().max() > 1e-3
     # It is the positions, not the order of the slots: moved along with them, nothing changes.
@@ -131,13 +131,13 @@ def test_content_that_is_nowhere_changes_neither_outputs_nor_gradients(read, rub
 @given(with_holes(), st.one_of(st.none(), masks()), st.sampled_from(list(PLACES)))
 @examples(40)
 def test_padding_changes_neither_a_layers_outputs_nor_its_gradients(positions, mask, place):
-    module = layer(place=PLACES[place](4, 16, 13), mask=mask)
+    module = layer(pos_embed=PLACES[place](4, 16, 13), mask=mask)
     here = positions >= 0
     clean = randn(2, positions.shape[1], 16)
     dirty = clean.masked_fill(~here[..., None], 1e6)
     results = []
     for x in (clean, dirty):
-        out = module(module.place.embed(x, positions), positions=positions)[here]
+        out = module(module.pos_embed.embed(x, positions), positions=positions)[here]
         results.append((out, grad(out.pow(2).sum(), module.parameters(), materialize_grads=True)))
     torch.testing.assert_close(results[1], results[0], rtol=1e-12, atol=1e-12)
 
@@ -147,7 +147,7 @@ def test_nan_in_padding_reaches_no_real_token_and_no_gradient_behind_attention(r
     # The projections see the NaN before attention can hide it: the gradient of to_q's weight is
     # a sum of gradient times token, and 0 · NaN is NaN. All that lies behind attention is clean,
     # and so are the biases; a model that pads with NaN must clean its embeddings itself.
-    module = layer(attention=read, mask=causal | window(2), place=rotary())
+    module = layer(attention=read, mask=causal | window(2), pos_embed=rope())
     positions = torch.tensor([[0, 1, 2, -1, -1], [-1, 0, -1, 1, 2]])
     here, x = positions >= 0, randn(2, 5, 16)
     names = [
@@ -198,7 +198,7 @@ def test_content_that_a_query_may_not_read_changes_none_of_its_results(read, dty
 @examples(30)
 def test_a_layer_never_reads_what_its_mask_hides(mask, n, row):
     row %= n
-    module, x = layer(mask=mask, place=rotary()), randn(2, n, 16)
+    module, x = layer(mask=mask, pos_embed=rope()), randn(2, n, 16)
     unread = ~mask(range(n), range(n))[row]
     unread[row] = False  # its own token is its query
     other = torch.where(unread[:, None], 1e3 * randn(2, n, 16), x)
@@ -239,7 +239,7 @@ def test_the_fast_path_agrees_with_the_plain_one(call):
     if how["bias"] is not None:
         how["bias"].requires_grad_()
         tensors = [*tensors, how["bias"]]
-    plain, fast = attend(*tensors[:3], **how).read, attend_fused(*tensors[:3], **how)
+    plain, fast = attend(*tensors[:3], **how).output, attend_fused(*tensors[:3], **how)
     assert fast.isfinite().all()
     torch.testing.assert_close(fast, plain, **EXACT)
     towards = randn(*plain.shape)
@@ -265,7 +265,7 @@ def test_the_tiled_path_agrees_with_the_plain_one():
     def agrees(mask: Mask, n: int, m: int, q_start: int, k_start: int) -> None:
         tensors = qkv(n, m)
         where = range(q_start, q_start + n), range(k_start, k_start + m)
-        plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).read
+        plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).output
         fast = sparse.tiled(Call.check(*tensors, mask, *where))
         torch.testing.assert_close(fast, plain, **EXACT)
         towards = randn(*plain.shape)

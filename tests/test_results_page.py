@@ -48,7 +48,7 @@ PAGES = Path(make_results.__file__).parent
 
 
 def run_of(parameters: int, *values: float, course: Any = COURSE, **more: Any) -> dict[str, Any]:
-    """What `regard evaluate --record` writes, as far as the boards read it."""
+    """What `regard evaluate --save-results` writes, as far as the boards read it."""
     accuracies = [{"value": value, "low": value - 0.01, "high": value + 0.01} for value in values]
     facts: dict[str, Any] = {
         **{"task": "classify", "data": "cifar10", "recipe": "cifar10-patch", "split": "test"},
@@ -94,7 +94,7 @@ def test_seconds_and_minutes_are_told_as_finely_as_they_matter() -> None:
 
 def of_a_task(task: str, figures: dict[str, Any], **more: Any) -> dict[str, Any]:
     """Two seeds that took 10 and 50 seconds."""
-    last = {"train.accuracy": 1.0, "validation.accuracy": 0.9, "validation.loss": 1.0}
+    last = {"train_eval/accuracy": 1.0, "val/accuracy": 0.9, "val/loss": 1.0}
     run = {"figures": figures, "epochs": 3, "last": last, "waited": 0.0}
     facts = {"task": task, "data": "own", "recipe": "r", "command": f"regard train {task}"}
     facts |= {"split": "test", "parameters": 5, "parts": [1, 1, 1], "mean": 0.5, **MACHINE, **more}
@@ -112,8 +112,8 @@ def of_a_task(task: str, figures: dict[str, Any], **more: Any) -> dict[str, Any]
             foretold,
             ["loss", "bits_per_byte", "word_perplexity", "word_perplexity_with_eos"],
         ),
-        ("sentiment", understood, ["accuracy"]),
-        ("pretrain", pretrained, ["masked", "next", "inverted", "inference"]),
+        ("classify-text", understood, ["accuracy"]),
+        ("pretrain-bert", pretrained, ["mlm", "nsp", "inversion", "nli"]),
     ],
 )
 def test_time_is_the_mean_over_seeds_everywhere(
@@ -130,7 +130,7 @@ def test_time_is_the_mean_over_seeds_everywhere(
 
 
 def test_times_of_a_shared_gpu_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = of_a_task("sentiment", {})
+    facts = of_a_task("classify-text", {})
     assert took(facts) == "30 s"
     assert took(facts | {"note": "Thus; the GPU was shared with other runs."}) == "30 s†"
     monkeypatch.setattr(records, "SHARED", {("r", "x")})
@@ -167,8 +167,8 @@ def test_the_command_beside_a_figure_is_the_one_that_prints_it() -> None:
     assert (
         typed("test2017") == "`regard train t --recipe r`<br>`regard evaluate RUN --split test2017`"
     )
-    averaged = "regard average (5 runs of regard train t --recipe r --batch 2)"
-    trained = "`regard train t --recipe r --batch 2 --train.seed SEED` for 5 seeds<br>"
+    averaged = "regard average (5 runs of regard train t --recipe r --batch-size 2)"
+    trained = "`regard train t --recipe r --batch-size 2 --train.seed SEED` for 5 seeds<br>"
     assert typed("test", averaged) == f"{trained}`regard average RUNS --test`"
     assert typed("validation", averaged) == f"{trained}`regard average RUNS`"
 
@@ -177,7 +177,7 @@ def test_a_mean_of_runs_is_called_one() -> None:
     averaged = "regard average (5 runs of regard train t --recipe r{})"
     assert label({"recipe": "r", "command": averaged.format("")}) == "mean of 5 runs of `r`"
     assert (
-        label({"recipe": "r", "command": averaged.format(" --batch 2")})
+        label({"recipe": "r", "command": averaged.format(" --batch-size 2")})
         == "mean of 5 runs of `r` + 1 flag"
     )
 
@@ -222,7 +222,7 @@ def test_the_best_of_each_split_is_shown_and_no_other(results: Path) -> None:
 
 
 def test_a_recipe_with_changes_is_told_by_its_flags() -> None:
-    command = "regard train t --recipe r --model.no-bias --model.head 64 64"
+    command = "regard train t --recipe r --model.no-bias --model.head-hidden 64 64"
     assert label({"recipe": "r", "command": command}) == "`r` + 2 flags"
     assert label({"recipe": "r", "command": "regard train t --recipe r"}) == "`r`"
 
@@ -255,7 +255,7 @@ def test_a_mean_over_seeds_says_how_many_got_there() -> None:
         ("cifar10-stem", "", STEMS),  # a DaViT
         ("cifar10-davit", "", STEMS),
         ("cifar10-conv", "", STEMS),
-        ("cifar10-patch", " --model.stem conv --model.patch 2", STEMS),
+        ("cifar10-patch", " --model.stem conv --model.patch-size 2", STEMS),
     ],
 )
 def test_the_stem_decides_the_board(recipe: str, changes: str, board: str) -> None:
@@ -454,13 +454,13 @@ def test_counts_that_are_the_same_are_ticked_and_others_said(results: Path) -> N
     assert beside(1000, 1000, 1e3, 1) == "✓"
     assert beside(1001, 1000, 1e3, 3) == "1.001 (+0.1%)"
     row = {
-        "command": "regard count gpt --width 8 --device cuda --steps 1000 --check",
+        "command": "regard count gpt --width 8 --device cuda --steps 1000 --verify",
         "parameters": {"closed": 1234},
         "multiply_adds": {"closed": 2_000_000_000, "measured": 2_000_000_000, "torch": 2.5e9},
         "activations": {"closed": 3_000_000, "measured": 2_700_000},
         "estimate": {"seconds": 0.009, "real": 0.01, "bytes": 3e6, "real_bytes": 4e6},
     }
-    recipe = row | {"command": "regard count vit --recipe small --batch 2"}
+    recipe = row | {"command": "regard count vit --recipe small --batch-size 2"}
     record(results, count_cuda={**MACHINE, "command": "x", "rows": [row, recipe]})
     said = "\n".join(counted())
     assert "| gpt | 1,234 | 2.000 | ✓ | 2.500 (+25.0%) | 3.0 | 2.7 (-10.0%) |" in said
@@ -487,16 +487,14 @@ def test_accuracy_after_pretraining_is_the_mean_over_seeds(results: Path) -> Non
     assert pretrained() == []
     seeds = []
     for value in (0.4, 0.5):
-        figures: dict[str, Any] = {
-            name: {"value": value} for name in ("masked", "next", "inverted")
-        }
-        figures |= {"inference": {"value": 0.6}, "perplexity": 100 * value}
+        figures: dict[str, Any] = {name: {"value": value} for name in ("mlm", "nsp", "inversion")}
+        figures |= {"nli": {"value": 0.6}, "perplexity": 100 * value}
         seeds.append({"figures": figures, "epochs": 3, "seconds": 10.0})
-    record(results, run_p=of_a_task("pretrain", {}) | {"runs": seeds})
+    record(results, run_p=of_a_task("pretrain-bert", {}) | {"runs": seeds})
     said = "\n".join(pretrained())
     assert "inverted | 45.0% (40.0% to 50.0%) | 50% |" in said
     assert "hidden | 45.0% (40.0% to 50.0%) |  |" in said
-    assert "is 45.0 (40.0 to 50.0). On *inference* all seeds have the same accuracy." in said
+    assert "is 45.0 (40.0 to 50.0). On *nli* all seeds have the same accuracy." in said
 
 
 def test_a_note_on_the_gpu_tests_is_shown(results: Path) -> None:

@@ -79,14 +79,14 @@ def test_the_configuration_comes_back_with_its_format(tmp_path):
 def test_a_line_of_metrics_cut_short_is_passed_over_and_not_carried_on(tmp_path):
     run = RunFolder.at(tmp_path)
     assert run.metrics() == []
-    run.add_metrics({"epoch": 1, "loss": 0.5})
+    run.add_metrics({"epoch": 1, "train/loss": 0.5})
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"epoch": 2, "lo')  # killed here
-    assert run.metrics() == [{"epoch": 1, "loss": 0.5}]
-    run.add_metrics({"epoch": 2, "loss": 0.25})
-    assert run.metrics() == [{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25}]
+    assert run.metrics() == [{"epoch": 1, "train/loss": 0.5}]
+    run.add_metrics({"epoch": 2, "train/loss": 0.25})
+    assert run.metrics() == [{"epoch": 1, "train/loss": 0.5}, {"epoch": 2, "train/loss": 0.25}]
     run.keep_metrics(1)
-    assert run.metrics() == [{"epoch": 1, "loss": 0.5}]
+    assert run.metrics() == [{"epoch": 1, "train/loss": 0.5}]
 
 
 TENSORS = {
@@ -133,10 +133,10 @@ def test_state_counts_once_it_is_whole_and_only_the_newest_is_kept(tmp_path):
     assert run.latest_state() is None
     for step in (5, 12):
         with run.writing_state(step) as state:
-            state.write_tensors("optimiser.safetensors", {"m": torch.full((2,), float(step))})
+            state.write_tensors("optimizer.safetensors", {"m": torch.full((2,), float(step))})
             state.write_text("position.json", json.dumps({"step": step}))
     step, state = run.latest_state()
-    assert step == 12 and float(state.read_tensors("optimiser.safetensors")["m"][0]) == 12
+    assert step == 12 and float(state.read_tensors("optimizer.safetensors")["m"][0]) == 12
     with pytest.raises(KeyboardInterrupt), run.writing_state(20) as draft:
         draft.write_text("position.json", "{}")
         raise KeyboardInterrupt

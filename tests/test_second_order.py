@@ -14,18 +14,18 @@ from torch.utils.checkpoint import checkpoint
 
 from golden import expect_error
 from regard.attention import (
-    Elu,
-    Learned,
-    Linear,
+    EluFeatures,
+    LearnedFeatures,
+    LinearAttention,
     LinearState,
     Mask,
     RandomFeatures,
-    Relu,
-    Taylor,
+    ReluFeatures,
+    TaylorFeatures,
     attend,
     attend_fused,
     causal,
-    explain,
+    explain_kernel,
     window,
 )
 from regard.attention.call import Call
@@ -55,7 +55,7 @@ class Path(NamedTuple):
         options = self.options
         return (
             lambda *qkv: attend_fused(*qkv, **options),
-            lambda *qkv: attend(*qkv, **options).read,
+            lambda *qkv: attend(*qkv, **options).output,
         )
 
 
@@ -86,7 +86,7 @@ SMALL = {
     "widths": Path("SDPA: nothing", ((5, 3), (4, 3), (4, 2)), {}),
     "blocks": Path("SDPA window by window", square(7), parsed("blocks(3)")),
     "causal blocks": Path("SDPA window by window", square(7), parsed("causal & blocks(3)")),
-    "windows": Path("SDPA window by window", square(12), parsed("windows(2, (3, 4))")),
+    "windows": Path("SDPA window by window", square(12), parsed("grid_windows(2, (3, 4))")),
     "mean": Path("plain", square(7), {"beta": 0}),
     "best": Path("plain", square(7), {"beta": float("inf"), "mask": causal}),
 }
@@ -118,7 +118,7 @@ def seconds(
 def test_gradients_of_gradients_are_those_of_attend(name, also_of_pull):
     path = PATHS[name]
     inputs = path.drawn()
-    assert explain(*inputs, **path.options).startswith(path.words)
+    assert explain_kernel(*inputs, **path.options).startswith(path.words)
     fast, plain = (seconds(read, inputs, also_of_pull=also_of_pull) for read in path.reads())
     torch.testing.assert_close(fast, plain, **EXACT)
 
@@ -155,18 +155,18 @@ def test_a_bias_that_is_trained_has_gradients_of_gradients():
         seconds(lambda q, k, v, bias, read=read: read(q, k, v, bias), inputs, also_of_pull=True)
         for read in (
             lambda q, k, v, bias: attend_fused(q, k, v, mask=causal, bias=bias),
-            lambda q, k, v, bias: attend(q, k, v, mask=causal, bias=bias).read,
+            lambda q, k, v, bias: attend(q, k, v, mask=causal, bias=bias).output,
         )
     )
     torch.testing.assert_close(fast, plain, **EXACT)
 
 
 FEATURES = {
-    "elu": Elu,
-    "relu": Relu,
+    "elu": EluFeatures,
+    "relu": ReluFeatures,
     "random": lambda: RandomFeatures(3, 8),
-    "taylor": Taylor,
-    "learned": lambda: Learned(3).double(),
+    "taylor": TaylorFeatures,
+    "learned": lambda: LearnedFeatures(3).double(),
     "own": lambda: lambda x: x.square(),
 }
 LINEAR = {
@@ -178,10 +178,10 @@ LINEAR = {
 }
 
 
-def linear_reads(attention: Linear, options: dict[str, Any]) -> tuple[Read, Read]:
+def linear_reads(attention: LinearAttention, options: dict[str, Any]) -> tuple[Read, Read]:
     return (
         lambda *qkv: attention(*qkv, **options),
-        lambda *qkv: attention.plain(Call.check(*qkv, **options)).read,
+        lambda *qkv: attention.plain(Call.check(*qkv, **options)).output,
     )
 
 
@@ -197,7 +197,7 @@ def test_linear_attention_has_gradients_of_gradients(feature, form):
     options = dict(options)
     if form == "sorted":  # one tensor for both
         options["q_pos"] = options["k_pos"] = POSITIONS
-    attention = Linear(FEATURES[feature]())
+    attention = LinearAttention(FEATURES[feature]())
     torch.manual_seed(0)
     shape = (1, 2, n if form != "tail" else 7, 3)
     inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in "qkv"]
@@ -206,7 +206,7 @@ def test_linear_attention_has_gradients_of_gradients(feature, form):
     assert attention.explain(*inputs, **options).startswith(words)
     fast, plain = linear_reads(attention, options)
     if feature == "elu":
-        _, plain = linear_reads(Linear(torch_elu), options)
+        _, plain = linear_reads(LinearAttention(torch_elu), options)
     for also_of_pull in (True, False):
         found, right = (seconds(read, inputs, also_of_pull=also_of_pull) for read in (fast, plain))
         torch.testing.assert_close(found, right, **EXACT)
@@ -225,7 +225,7 @@ def test_elu_is_differentiated_three_times():
 
 def test_a_memory_of_one_size_is_differentiated_twice():
     def in_steps(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        memory, reads = LinearState(Elu()), []
+        memory, reads = LinearState(EluFeatures()), []
         for at in (slice(0, 4), slice(4, 5), slice(5, 9)):
             memory.append(k[..., at, :], v[..., at, :], range(at.start, at.stop))
             assert memory.kept is not None
@@ -235,7 +235,7 @@ def test_a_memory_of_one_size_is_differentiated_twice():
 
     torch.manual_seed(0)
     inputs = [torch.randn(1, 2, 9, 3, dtype=torch.float64, requires_grad=True) for _ in "qkv"]
-    _, plain = linear_reads(Linear(torch_elu), {"mask": causal})
+    _, plain = linear_reads(LinearAttention(torch_elu), {"mask": causal})
     fast, right = (seconds(read, inputs, also_of_pull=True) for read in (in_steps, plain))
     torch.testing.assert_close(fast, right, **EXACT)
 
@@ -247,7 +247,7 @@ def test_channels_are_differentiated_twice():
         seconds(read, inputs, also_of_pull=True)
         for read in (
             attend_channels,
-            lambda *qkv: attend_channels.plain(attend_channels.check(*qkv)).read,
+            lambda *qkv: attend_channels.plain(attend_channels.check(*qkv)).output,
         )
     )
     torch.testing.assert_close(fast, plain, **EXACT)
@@ -338,8 +338,8 @@ def test_transforms_of_functions_go_through_linear_attention(form):
     _, n, options = LINEAR[form]
     torch.manual_seed(0)
     inputs = [torch.randn(1, 1, n, 2, dtype=torch.float64) for _ in "qkv"]
-    fast, _ = linear_reads(Linear(), options)
-    _, plain = linear_reads(Linear(torch_elu), options)
+    fast, _ = linear_reads(LinearAttention(), options)
+    _, plain = linear_reads(LinearAttention(torch_elu), options)
     found = transformed(fast, *inputs, small=n < 10)
     right = transformed(plain, *inputs, small=n < 10)
     torch.testing.assert_close(found, right, **EXACT)
@@ -360,7 +360,7 @@ def test_masks_may_be_what_a_transform_varies():
     q, k, v = (x.detach() for x in PATHS["bool"].drawn())
     masks = torch.stack([MAY_READ, ~MAY_READ])
     at_once = vmap(lambda mask: attend_fused(q, k, v, mask=mask))(masks)
-    one_by_one = [attend(q, k, v, mask=mask).read for mask in masks]
+    one_by_one = [attend(q, k, v, mask=mask).output for mask in masks]
     torch.testing.assert_close(at_once, torch.stack(one_by_one), **EXACT)
 
 
@@ -368,7 +368,7 @@ def test_blind_queries_have_finite_slopes_where_maps_are_taken_at_once():
     q, k, v = (x.detach() for x in PATHS["blind"].drawn())
 
     def total(q: Tensor) -> Tensor:
-        return vmap(lambda v: attend(q, k, v, mask=~causal).read)(torch.stack([v, v])).sum()
+        return vmap(lambda v: attend(q, k, v, mask=~causal).output)(torch.stack([v, v])).sum()
 
     assert grad_of(total)(q).isfinite().all()
 
@@ -378,7 +378,7 @@ def test_explain_says_which_path_a_transform_takes():
     reasons = []
 
     def read(q: Tensor) -> Tensor:
-        reasons.append(explain(q, k, v, **PATHS["merged"].options))
+        reasons.append(explain_kernel(q, k, v, **PATHS["merged"].options))
         return q
 
     vmap(read)(q[None])
@@ -398,7 +398,9 @@ def test_a_model_gives_the_gradient_of_each_of_its_texts_at_once():
     positions = torch.arange(6).expand(3, 6).clone()
     positions[1, 4:] = -1
     for fields in ({"mask": "causal & window(3)"}, {"attention": "linear"}):
-        model = GPT(GPTConfig(words=9, width=8, layers=2, heads=2, length=6, **fields)).double()
+        model = GPT(
+            GPTConfig(vocab_size=9, width=8, layers=2, heads=2, context_length=6, **fields)
+        ).double()
         weights = {name: one.detach() for name, one in model.eval().named_parameters()}
 
         def loss(weights: Any, words: Tensor, positions: Tensor, model: GPT = model) -> Tensor:
@@ -458,7 +460,7 @@ def test_a_gpus_kernels_have_gradients_of_gradients(name, kind):
     except RuntimeError as error:  # a kernel that keeps nothing to begin from: words, no numbers
         assert name == "tail" and "not implemented" in str(error)
         return
-    right = seconds(lambda *qkv: attend(*qkv, **options).read, exact, also_of_pull=True)
+    right = seconds(lambda *qkv: attend(*qkv, **options).output, exact, also_of_pull=True)
     assert_alike(found, right, 2e-3 if kind == torch.float32 else 6e-2)
 
 
@@ -466,7 +468,7 @@ def test_a_gpus_kernels_have_gradients_of_gradients(name, kind):
 def test_flex_attention_refuses_a_second_derivative_in_words():
     (q, k, v), _ = on_a_gpu((1, 2, 2048, 64), torch.float32)
     options = parsed("causal & window(64)")
-    assert explain(q, k, v, **options).startswith("FlexAttention")
+    assert explain_kernel(q, k, v, **options).startswith("FlexAttention")
     with pytest.raises(RuntimeError, match=r"double backward|create_graph"):
         (first,) = grad(attend_fused(q, k, v, **options).sum(), q, create_graph=True)
         grad(first.square().sum(), q)
@@ -480,10 +482,10 @@ def test_flex_attention_refuses_a_second_derivative_in_words():
 @pytest.mark.parametrize("mask", [None, causal], ids=str)
 def test_kernels_of_linear_attention_have_gradients_of_gradients(mask, kind):
     qkv, exact = on_a_gpu((1, 2, 300, 32), kind)
-    plain = Linear(torch_elu)
-    found = seconds(lambda *x: Linear()(*x, mask=mask), qkv, also_of_pull=True, kind=kind)
+    plain = LinearAttention(torch_elu)
+    found = seconds(lambda *x: LinearAttention()(*x, mask=mask), qkv, also_of_pull=True, kind=kind)
     right = seconds(
-        lambda *x: plain.plain(Call.check(*x, mask=mask)).read, exact, also_of_pull=True
+        lambda *x: plain.plain(Call.check(*x, mask=mask)).output, exact, also_of_pull=True
     )
     assert_alike(found, right, 2e-3 if kind == torch.float32 else 6e-2)
 

@@ -13,8 +13,8 @@ from golden import expect_error
 from regard.attention import attend
 from regard.config import build, to_values
 from regard.errors import FieldError
-from regard.generation.sample import Generated, Rules, beam_search, greedy, sample
-from regard.models import MODELS, Sentences, Seq2Seq, Seq2SeqConfig
+from regard.generation.sample import Generated, GenerationConfig, beam_search, greedy, sample
+from regard.models import MODELS, Seq2Seq, Seq2SeqConfig, TokenBatch
 from strategies import chunkings, examples
 from test_captioner import EXACT, LLAMA
 from test_generate import BEGIN, END, SHUT, STOPS, THEIRS, as_they_say
@@ -24,18 +24,18 @@ from test_torch_oracles import DTYPES, Twins, future, padded, scrambled
 B, N, M, W, LENGTH = 3, 6, 5, 11, 16  # sources, words of a text and of a source, vocabulary, places
 
 AS_WRITTEN = {  # "Attention is all you need", but for its sizes
-    "order": "post",
-    "place": "sinusoidal",
-    "scaled": True,
-    "init": "2017",
-    "feed_forward": "relu",
-    "tied": True,
+    "norm_first": False,
+    "pos_embed": "sinusoidal",
+    "scale_embeddings": True,
+    "init": "xavier_uniform",
+    "activation": "relu",
+    "tie_embeddings": True,
 }
 KINDS = {
     "learned": {},
     "2017": AS_WRITTEN,
     "llama": LLAMA,
-    "grouped": {"place": "none", "groups": 1, "reading_layers": 3},
+    "grouped": {"pos_embed": "none", "kv_heads": 1, "encoder_layers": 3},
     "window": {"mask": "causal & window(3)"},
 }
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
@@ -44,7 +44,13 @@ RAGGED = pytest.mark.parametrize("ragged", [False, True], ids="ragged={}".format
 
 def made(**fields) -> Seq2Seq:
     """A small model with every number drawn anew."""
-    fields = {"width": 12, "layers": 2, "heads": 2, "words": W, "length": LENGTH} | fields
+    fields = {
+        "width": 12,
+        "layers": 2,
+        "heads": 2,
+        "vocab_size": W,
+        "context_length": LENGTH,
+    } | fields
     return scrambled(Seq2Seq(Seq2SeqConfig(**fields)), torch.float64)
 
 
@@ -52,14 +58,14 @@ def texts(rows: int = B, n: int = N) -> Tensor:
     return torch.randint(W, (rows, n))
 
 
-def sources(ragged: bool = True) -> Sentences:
+def sources(ragged: bool = True) -> TokenBatch:
     """Three sentences, which may be of different lengths: what stands in the padding is no word."""
-    return Sentences(texts(n=M), padded([M, 3, 1], M)[0] if ragged else None)
+    return TokenBatch(texts(n=M), padded([M, 3, 1], M)[0] if ragged else None)
 
 
-def picked(source: Sentences, rows: list[int]) -> Sentences:
+def picked(source: TokenBatch, rows: list[int]) -> TokenBatch:
     where = source.positions
-    return Sentences(source.words[rows], where if where is None else where[rows])
+    return TokenBatch(source.tokens[rows], where if where is None else where[rows])
 
 
 # One pass or many
@@ -72,10 +78,10 @@ def picked(source: Sentences, rows: list[int]) -> Sentences:
 def test_any_chunking_through_the_caches_equals_the_one_shot_pass(kind, ragged, data):
     model, source, words = made(**KINDS[kind]), sources(ragged), texts()
     once = model(source, words)
-    context, caches = model.encode(source), model.caches(data.draw(st.sampled_from([None, N])))
+    context, caches = model.encode(source), model.new_caches(data.draw(st.sampled_from([None, N])))
     tensors = data.draw(st.booleans())
     for chunk in data.draw(chunkings(N)):
-        out = model.decode(
+        out = model.next_token_logits(
             words[:, chunk],
             context,
             positions=torch.tensor(chunk) if tensors else chunk,
@@ -91,14 +97,14 @@ def test_the_pass_is_that_of_the_plain_blocks(kind):
     plain = Seq2Seq(model.config, attention=attend).double().eval()
     plain.load_state_dict(model.state_dict())
     where = source.positions
-    y = plain.place.embed(plain.embed(source.words), where)
+    y = plain.pos_embed.embed(plain.token_embedding(source.tokens), where)
     for block in plain.encoder:
         y = block(y, positions=where)
     y = plain.encoder_norm(y)
-    x = plain.place.embed(plain.embed(words), range(N))
-    for block in plain.decoder:
+    x = plain.pos_embed.embed(plain.token_embedding(words), range(N))
+    for block in plain.blocks:
         x = block(x, y, positions=range(N), context_positions=where)
-    table = plain.embed.table if plain.to_words is None else plain.to_words
+    table = plain.token_embedding if plain.lm_head is None else plain.lm_head
     torch.testing.assert_close(model(source, words), plain.norm(x) @ table.weight.T, **EXACT)
 
 
@@ -107,29 +113,29 @@ def test_the_pass_is_that_of_the_plain_blocks(kind):
 def test_steps_follow_a_reordering_and_the_loss_of_a_source(kind, ragged):
     model, source = made(**KINDS[kind]), sources(ragged)
     first, second, third = texts(n=2), texts(6, 1), texts(4, 1)
-    state = model.start(source)
-    torch.testing.assert_close(model.step(first, state), model(source, first)[:, -1], **EXACT)
+    state = model.new_state(source)
+    torch.testing.assert_close(model.decode(first, state), model(source, first)[:, -1], **EXACT)
     rows = torch.tensor([[0, 0], [1, 1], [2, 2]])
     state.reorder(rows)
     assert len(state) == 6
     written = torch.cat([first[rows.flatten()], second], 1)
     right = model(picked(source, [0, 0, 1, 1, 2, 2]), written)[:, -1]
-    torch.testing.assert_close(model.step(second, state), right, **EXACT)
+    torch.testing.assert_close(model.decode(second, state), right, **EXACT)
 
     rows = torch.tensor([[3, 2], [5, 5]])  # the first source leaves
     state.reorder(rows)
     written = torch.cat([written[rows.flatten()], third], 1)
     right = model(picked(source, [1, 1, 2, 2]), written)[:, -1]
-    torch.testing.assert_close(model.step(third, state), right, **EXACT)
+    torch.testing.assert_close(model.decode(third, state), right, **EXACT)
 
 
 @RAGGED
 def test_a_source_may_leave_before_a_word_is_written(ragged):
     model, source, words = made(), sources(ragged), texts(2, 1)
-    state = model.start(source)
+    state = model.new_state(source)
     state.reorder(torch.tensor([[0], [2]]))
     right = model(picked(source, [0, 2]), words)[:, -1]
-    torch.testing.assert_close(model.step(words, state), right, **EXACT)
+    torch.testing.assert_close(model.decode(words, state), right, **EXACT)
 
 
 # Padding, and what texts share
@@ -138,20 +144,22 @@ def test_a_source_may_leave_before_a_word_is_written(ragged):
 @EVERY_KIND
 def test_padding_of_a_source_is_nowhere_wherever_it_stands(kind):
     model, source, words = made(**KINDS[kind]), texts(1, 3), texts(1)
-    alone = model(Sentences(source), words)
+    alone = model(TokenBatch(source), words)
     for at in ([0, 1, 2], [2, 3, 4], [0, 2, 4]):
         longer, positions = texts(1, M), torch.full((1, M), -1)
         longer[:, at], positions[:, at] = source, torch.arange(3)
-        padded = Sentences(longer, positions)
+        padded = TokenBatch(longer, positions)
         torch.testing.assert_close(model(padded, words), alone, **EXACT)
-        torch.testing.assert_close(model.step(words, model.start(padded)), alone[:, -1], **EXACT)
+        torch.testing.assert_close(
+            model.decode(words, model.new_state(padded)), alone[:, -1], **EXACT
+        )
 
 
 def test_a_source_does_not_feel_its_longer_neighbours():
     model, source, words = made(), sources(), texts()
     together = model(source, words)
     for row, length in enumerate((M, 3, 1)):
-        alone = Sentences(source.words[row : row + 1, :length])
+        alone = TokenBatch(source.tokens[row : row + 1, :length])
         torch.testing.assert_close(
             together[row : row + 1], model(alone, words[row : row + 1]), **EXACT
         )
@@ -190,30 +198,30 @@ def test_several_texts_of_one_source_share_it(kind, ragged):
 def test_a_source_is_encoded_once_and_its_keys_are_not_copied(ragged):
     model, seen = made(), []
     model.encoder[0].register_forward_hook(lambda *_: seen.append(1))
-    state = model.start(sources(ragged))
-    model.step(texts(n=1), state)
+    state = model.new_state(sources(ragged))
+    model.decode(texts(n=1), state)
     kept = state.caches[0].cross.kept.k
     state.reorder(torch.arange(B)[:, None].expand(-1, 4))
-    model.step(texts(4 * B, 1), state)
+    model.decode(texts(4 * B, 1), state)
     assert state.caches[0].cross.kept.k is kept and len(kept) == B
     assert len(state.caches[0].attention.kept.k) == 4 * B and len(seen) == 1
 
 
 def test_the_reader_reads_both_ways_whatever_the_writer_may_read():
     model, source = made(mask="causal & window(1)"), texts(1, M)
-    assert model.config.reading.mask is None
-    before = model.encode(Sentences(source))
+    assert model.config.encoder_config.mask is None
+    before = model.encode(TokenBatch(source))
     for changed, felt in ((0, -1), (-1, 0)):
         other = source.clone()
         other[:, changed] = (other[:, changed] + 1) % W
-        assert not torch.allclose(model.encode(Sentences(other))[:, felt], before[:, felt])
+        assert not torch.allclose(model.encode(TokenBatch(other))[:, felt], before[:, felt])
 
 
-@pytest.mark.parametrize("place", ["learned", "sinusoidal", "rotary", "none"])
+@pytest.mark.parametrize("place", ["learned", "sinusoidal", "rope", "none"])
 def test_the_reader_knows_the_order_of_words_unless_it_has_no_places(place):
-    model, source = made(place=place), texts(1, M)
-    turned = model.encode(Sentences(source.flip(1))).flip(1)
-    same = torch.allclose(turned, model.encode(Sentences(source)), rtol=0.0, atol=1e-10)
+    model, source = made(pos_embed=place), texts(1, M)
+    turned = model.encode(TokenBatch(source.flip(1))).flip(1)
+    same = torch.allclose(turned, model.encode(TokenBatch(source)), rtol=0.0, atol=1e-10)
     assert same == (place == "none")
 
 
@@ -263,17 +271,17 @@ def marian(
     config = Seq2SeqConfig(
         width=width,
         layers=2,
-        reading_layers=3,
+        encoder_layers=3,
         heads=heads,
-        hidden=hidden,
-        feed_forward=activation,
-        order="post",
-        words=W,
-        length=LENGTH,
-        scaled=True,
+        mlp_width=hidden,
+        activation=activation,
+        norm_first=False,
+        vocab_size=W,
+        context_length=LENGTH,
+        scale_embeddings=True,
     )
     ours, twins = Seq2Seq(config).to(dtype).eval(), Twins()
-    twins.tie(ours.embed.table.weight, body.shared.weight)
+    twins.tie(ours.token_embedding.weight, body.shared.weight)
 
     def heads_of(mine: nn.Module, their: nn.Module) -> None:
         for name in "qkv":
@@ -282,7 +290,7 @@ def marian(
 
     pairs = [
         *zip(ours.encoder, body.encoder.layers, strict=True),
-        *zip(ours.decoder, body.decoder.layers, strict=True),
+        *zip(ours.blocks, body.decoder.layers, strict=True),
     ]
     for mine, their in pairs:
         heads_of(mine.attention, their.self_attn)
@@ -290,9 +298,9 @@ def marian(
         if mine.cross is not None:
             heads_of(mine.cross, their.encoder_attn)
             twins.layer(mine.cross_norm, their.encoder_attn_layer_norm)
-        twins.layer(mine.feed_forward.to_hidden, their.fc1)
-        twins.layer(mine.feed_forward.to_out, their.fc2)
-        twins.layer(mine.feed_forward_norm, their.final_layer_norm)
+        twins.layer(mine.mlp.fc1, their.fc1)
+        twins.layer(mine.mlp.fc2, their.fc2)
+        twins.layer(mine.mlp_norm, their.final_layer_norm)
 
     # Both of their stacks have a table that nothing trains: here they share one that learns.
     places = body.decoder.embed_positions = body.encoder.embed_positions
@@ -301,7 +309,7 @@ def marian(
     places.weight.requires_grad_()
     frozen = type(places).forward
     places.forward = lambda *args, **options: frozen.__wrapped__(places, *args, **options)
-    twins.tie(ours.place.table, places.weight)
+    twins.tie(ours.pos_embed.table, places.weight)
     return ours, theirs, twins
 
 
@@ -316,7 +324,7 @@ def test_logits_and_gradients_are_marians_also_of_padded_sources(activation, dty
     right = theirs(
         source, attention_mask=real.long(), decoder_input_ids=words, use_cache=False
     ).logits
-    twins.agree(ours, ours(Sentences(source, where), words), right, [])
+    twins.agree(ours, ours(TokenBatch(source, where), words), right, [])
 
 
 LONG = 10
@@ -346,21 +354,24 @@ def talkers() -> tuple[Seq2Seq, nn.Module]:
 
 
 def their_translations(
-    theirs: nn.Module, source: Sentences, rules: Rules, **options
+    theirs: nn.Module, source: TokenBatch, rules: GenerationConfig, **options
 ) -> tuple[list[list[int]], Tensor | None]:
-    return their_texts(theirs, source.words, source.positions >= 0, rules, said=1, **options)
+    return their_texts(theirs, source.tokens, source.positions >= 0, rules, said=1, **options)
 
 
-def ragged_sources(rows: int) -> Sentences:
+def ragged_sources(rows: int) -> TokenBatch:
     words, lengths = torch.randint(1, W, (rows, 7)), torch.randint(1, 8, (rows,))
     where = padded(lengths.tolist(), 7)[0]
-    return Sentences(words.masked_fill(where < 0, 0), where)
+    return TokenBatch(words.masked_fill(where < 0, 0), where)
 
 
 @pytest.mark.parametrize("shut", SHUT, ids=str)
 def test_greedy_words_are_marians(shut):
     ours, theirs = talkers()
-    source, rules = ragged_sources(60), Rules(begin=BEGIN, end=END, longest=LONG, **shut)
+    source, rules = (
+        ragged_sources(60),
+        GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=LONG, **shut),
+    )
     right, _ = their_translations(theirs, source, rules)
     assert_says_much(right, rules)
     assert as_they_say(greedy(ours, source, rules)) == right
@@ -368,10 +379,13 @@ def test_greedy_words_are_marians(shut):
 
 @pytest.mark.parametrize("shut", SHUT, ids=str)
 @pytest.mark.parametrize("stop", STOPS)
-@pytest.mark.parametrize("penalty", [1.0, 0.0], ids="penalty={}".format)
+@pytest.mark.parametrize("penalty", [1.0, 0.0], ids="length_penalty={}".format)
 def test_beams_are_marians_word_for_word(shut, stop, penalty):
     ours, theirs = talkers()
-    source, rules = ragged_sources(40), Rules(begin=BEGIN, end=END, longest=LONG, **shut)
+    source, rules = (
+        ragged_sources(40),
+        GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=LONG, **shut),
+    )
     right, scores = their_translations(
         theirs,
         source,
@@ -403,21 +417,21 @@ def test_with_norms_before_it_is_torchs_transformer_between_one_table(activation
     config = Seq2SeqConfig(
         width=width,
         layers=2,
-        reading_layers=3,
+        encoder_layers=3,
         heads=heads,
-        hidden=hidden,
-        feed_forward=activation,
-        words=W,
-        place="none",
+        mlp_width=hidden,
+        activation=activation,
+        vocab_size=W,
+        pos_embed="none",
     )
     ours, twins = Seq2Seq(config).to(dtype).eval(), Twins()
     for mine, their in zip(ours.encoder, theirs.encoder.layers, strict=True):
         twins.block(mine, their)
-    for mine, their in zip(ours.decoder, theirs.decoder.layers, strict=True):
+    for mine, their in zip(ours.blocks, theirs.decoder.layers, strict=True):
         twins.block(mine, their)
     twins.layer(ours.encoder_norm, theirs.encoder.norm)
     twins.layer(ours.norm, theirs.decoder.norm)
-    twins.tie(ours.embed.table.weight, table.weight)
+    twins.tie(ours.token_embedding.weight, table.weight)
 
     source, words = texts(n=M), texts()
     where, padding = padded([M, 3, 1], M)
@@ -429,7 +443,7 @@ def test_with_norms_before_it_is_torchs_transformer_between_one_table(activation
         memory_key_padding_mask=padding,
     )
     right = read @ table.weight.T
-    twins.agree(ours, ours(Sentences(source, where), words), right, [])
+    twins.agree(ours, ours(TokenBatch(source, where), words), right, [])
 
 
 # Configurations
@@ -443,34 +457,34 @@ def test_a_configuration_survives_being_written_down(kind):
 
 @pytest.mark.parametrize("said, blocks", [(None, 2), (1, 1), (4, 4)], ids=str)
 def test_the_reader_has_as_many_blocks_as_said(said, blocks):
-    model = made(reading_layers=said)
-    assert len(model.encoder) == blocks == model.config.reading.layers
-    assert len(model.decoder) == model.config.layers == 2
+    model = made(encoder_layers=said)
+    assert len(model.encoder) == blocks == model.config.encoder_config.layers
+    assert len(model.blocks) == model.config.layers == 2
     assert all(block.cross is None for block in model.encoder)
-    assert all(block.cross is not None for block in model.decoder)
-    with expect_error(FieldError, field="reading_layers"):
-        Seq2SeqConfig(reading_layers=0)
+    assert all(block.cross is not None for block in model.blocks)
+    with expect_error(FieldError, field="encoder_layers"):
+        Seq2SeqConfig(encoder_layers=0)
 
 
 def test_both_stacks_start_as_the_configuration_says():
-    model = Seq2Seq(Seq2SeqConfig(width=48, layers=2, reading_layers=8, words=300))
+    model = Seq2Seq(Seq2SeqConfig(width=48, layers=2, encoder_layers=8, vocab_size=300))
     stds = []
-    for blocks in (model.encoder, model.decoder):
+    for blocks in (model.encoder, model.blocks):
         residual = torch.cat([block.attention.to_out.weight for block in blocks])
         stds.append(residual.std().item())
         assert not any(p.any() for name, p in blocks.named_parameters() if name.endswith("bias"))
     assert stds[0] / stds[1] == pytest.approx(0.5, rel=0.05)  # 8 blocks that read, 2 that write
 
-    old = Seq2Seq(Seq2SeqConfig(width=48, layers=1, words=300, **AS_WRITTEN))
-    assert old.embed.table.weight.std().item() == pytest.approx(48**-0.5, rel=0.05)
-    for blocks in (old.encoder, old.decoder):
+    old = Seq2Seq(Seq2SeqConfig(width=48, layers=1, vocab_size=300, **AS_WRITTEN))
+    assert old.token_embedding.weight.std().item() == pytest.approx(48**-0.5, rel=0.05)
+    for blocks in (old.encoder, old.blocks):
         for layer in (layer for layer in blocks.modules() if isinstance(layer, nn.Linear)):
             edge = math.sqrt(6 / (layer.in_features + layer.out_features))
             assert 0.98 * edge < layer.weight.abs().max().item() <= edge and not layer.bias.any()
 
 
 def test_the_table_builds_one_that_learns_in_all_its_parts():
-    model = MODELS["seq2seq"].build(width=16, layers=2, heads=2, words=W, length=N)
+    model = MODELS["seq2seq"].build(width=16, layers=2, heads=2, vocab_size=W, context_length=N)
     assert type(model) is Seq2Seq
     words = texts(2 * B)
     scores = model(sources(), words[:, :-1])
@@ -481,7 +495,7 @@ def test_the_table_builds_one_that_learns_in_all_its_parts():
 
 
 def test_2017_as_written_learns_to_copy():
-    config = Seq2SeqConfig(width=32, layers=1, heads=4, words=W, dropout=0.1, **AS_WRITTEN)
+    config = Seq2SeqConfig(width=32, layers=1, heads=4, vocab_size=W, dropout=0.1, **AS_WRITTEN)
     model = Seq2Seq(config)
     assert type(model.norm) is type(model.encoder_norm) is nn.Identity
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98), eps=1e-9)
@@ -490,7 +504,7 @@ def test_2017_as_written_learns_to_copy():
         source = torch.randint(3, W, (64, M))
         source[:, -1] = END
         words = torch.cat([torch.full((64, 1), BEGIN), source[:, :-1]], 1)
-        scores = model(Sentences(source), words)
+        scores = model(TokenBatch(source), words)
         return nn.functional.cross_entropy(scores.flatten(0, 1), source.flatten())
 
     for _ in range(150):
@@ -501,7 +515,11 @@ def test_2017_as_written_learns_to_copy():
     model.eval()
     assert loss_of_a_batch().item() < 0.1 * math.log(8)
     source = torch.cat([torch.randint(3, W, (20, M - 1)), torch.full((20, 1), END)], 1)
-    said = as_they_say(greedy(model, Sentences(source), Rules(begin=BEGIN, end=END, longest=M)))
+    said = as_they_say(
+        greedy(
+            model, TokenBatch(source), GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=M)
+        )
+    )
     assert sum(text == row for text, row in zip(said, source.tolist(), strict=True)) >= 18
 
 
@@ -509,9 +527,12 @@ def test_2017_as_written_learns_to_copy():
 
 
 def test_what_is_longer_than_learned_positions_is_refused_in_one_sentence():
-    model, rules = made(length=N), Rules(begin=BEGIN, end=END, longest=N + 1, shortest=N + 1)
+    model, rules = (
+        made(context_length=N),
+        GenerationConfig(bos_id=BEGIN, eos_id=END, max_new_tokens=N + 1, min_new_tokens=N + 1),
+    )
     with expect_error(ValueError):
-        model(Sentences(texts(n=N + 1)), texts())
+        model(TokenBatch(texts(n=N + 1)), texts())
     with expect_error(ValueError):
         model(sources(), texts(n=N + 1))
     with expect_error(ValueError):
@@ -519,11 +540,11 @@ def test_what_is_longer_than_learned_positions_is_refused_in_one_sentence():
 
 
 def test_no_sources_are_translated_into_nothing_and_other_words_are_refused():
-    model, rules = made(), Rules(begin=BEGIN, end=END)
-    none = Sentences(torch.empty(0, M, dtype=torch.long))
+    model, rules = made(), GenerationConfig(bos_id=BEGIN, eos_id=END)
+    none = TokenBatch(torch.empty(0, M, dtype=torch.long))
     for search in (greedy, beam_search, sample):
         assert search(model, none, rules) == Generated([], [], [], [])
     assert len(sources()) == B
     for n in (1, 2):
         with expect_error(ValueError):
-            model.step(texts(6, n), model.start(sources()))
+            model.decode(texts(6, n), model.new_state(sources()))

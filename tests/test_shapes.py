@@ -79,8 +79,8 @@ def test_grey_images_of_28_by_28_are_neither_mirrored_nor_enlarged(tmp_path, cas
     recipe = choose_recipe("classify", data=str(path))
     assert recipe.name == "mnist" and recipe.why == "as images are grey, 28 × 28"
     config = recipe.config(ClassifyConfig)
-    assert (config.model.image, config.model.channels) == (28, 1)
-    assert not config.augment.flip and config.augment.zoom == 1
+    assert (config.model.image_size, config.model.channels) == (28, 1)
+    assert not config.augment.hflip and config.augment.crop_scale == 1
     data = read(change(config, {"data": str(path)}))
     assert data.images.train.images[0].shape == (1, 28, 28)
     assert "28 × 28 pixels" in data.words() and "enlarged" not in data.words()
@@ -138,10 +138,10 @@ def announced(path: Path) -> str:
     config = recipe.config(ClassifyConfig)
     tiny = {"model.width": 8, "model.layers": 1, "model.heads": 1, "data": str(path)}
     session = Session(CLASSIFY, change(config, tiny), recipe, quiet=True)
-    data = CLASSIFY.read(session.config)
-    session.config = CLASSIFY.settle(session.config, data)
+    data = CLASSIFY.load_data(session.config)
+    session.config = CLASSIFY.resolve(session.config, data)
     session.announce(session.built(data), data, torch.device("cpu"))
-    return "\n".join(session.said)
+    return "\n".join(session.unlogged)
 
 
 def test_a_run_says_which_recipe_it_follows_and_that_images_are_enlarged(tmp_path):
@@ -235,6 +235,6 @@ ADDRESSES = ("https://example.org/a.zip", "s3://bucket/set", "http:/example.org"
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_an_address_is_said_to_be_one_with_all_its_slashes(address):
-    for task in ("classify", "caption", "translate", "sentiment", "language", "pretrain"):
+    for task in ("classify", "caption", "translate", "classify-text", "language", "pretrain-bert"):
         with expect_error(DataIssue, kind="address"):
             rg.train(task, data=address, quiet=True)

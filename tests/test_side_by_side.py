@@ -20,10 +20,10 @@ from regard.models.gpt import GPT
 from regard.models.vit import ViT
 from regard.runs.processes import in_processes, written
 from regard.runs.sweep import in_turns, summarised, table
-from regard.runs.sweep_figure import Told, draw
+from regard.runs.sweep_figure import Labels, draw
 from test_figures import boxes_of_words
 
-TOLD = Told(
+LABELS = Labels(
     title="Cheaper",
     quality="accuracy",
     deciding="accuracy",
@@ -37,7 +37,7 @@ TOLD = Told(
 # FLOPs
 
 IMAGE = torch.zeros(1, 3, 8, 8)
-SMALL = {"image": 8, "patch": 2, "width": 8, "layers": 2, "heads": 2, "hidden": 12}
+SMALL = {"image_size": 8, "patch_size": 2, "width": 8, "layers": 2, "heads": 2, "mlp_width": 12}
 
 
 def around_attention(n: int, c: int = 8, f: int = 12) -> int:
@@ -51,23 +51,23 @@ def around_attention(n: int, c: int = 8, f: int = 12) -> int:
         (None, 17 * 17),
         # On a grid of 4 × 4: 7 cells of a row and a column; the class token with all, both ways.
         ("axial((4, 4))", 16 * 7 + 16 + 17),
-        ("windows(2, (4, 4))", 16 * 4 + 16 + 17),
+        ("grid_windows(2, (4, 4))", 16 * 4 + 16 + 17),
         # In each direction 2 · 3 + 2 · 2 = 10 of 16 pairs of rows are at most 1 apart.
-        ("neighbourhood(1, (4, 4))", 10 * 10 + 16 + 17),
-        ("neighbourhood(0, (4, 4))", 16 + 16 + 17),
+        ("neighborhood(1, (4, 4))", 10 * 10 + 16 + 17),
+        ("neighborhood(0, (4, 4))", 16 + 16 + 17),
     ],
 )
 def test_a_vit_is_counted_as_by_hand(mask: str | None, pairs: int) -> None:
-    config = ViTConfig(**SMALL, mask=mask, classes=5)
+    config = ViTConfig(**SMALL, mask=mask, num_classes=5)
     patches, head = 2 * 16 * 12 * 8, 2 * 8 * 5
     by_hand = patches + 2 * (around_attention(17) + 4 * 8 * pairs) + head
     assert forward_flops(ViT(config), IMAGE) == by_hand
 
 
-@pytest.mark.parametrize("attention", ["softmax", "linear", "linear(learned)", "channels"])
+@pytest.mark.parametrize("attention", ["softmax", "linear", "linear(learned)", "channel"])
 @pytest.mark.parametrize("groups", [None, 1])
 def test_what_reads_everything_is_counted_as_torch_does(attention: str, groups: int | None) -> None:
-    config = ViTConfig(**SMALL, attention=attention, groups=groups)
+    config = ViTConfig(**SMALL, attention=attention, kv_heads=groups)
     model = ViT(config, attention=attend) if attention == "softmax" else ViT(config)
     assert forward_flops(model, IMAGE) == torch_counts(model, IMAGE)
 
@@ -75,19 +75,23 @@ def test_what_reads_everything_is_counted_as_torch_does(attention: str, groups: 
 @pytest.mark.parametrize("attention", ["linear", "linear(relu)", "linear(learned)"])
 @pytest.mark.parametrize("length", [100, 256, 300])  # which split into chunks without padding
 def test_causal_sums_are_counted_as_they_are_computed(attention: str, length: int) -> None:
-    config = GPTConfig(words=11, length=length, width=8, layers=2, heads=2, attention=attention)
+    config = GPTConfig(
+        vocab_size=11, context_length=length, width=8, layers=2, heads=2, attention=attention
+    )
     model, words = GPT(config), torch.zeros(2, length, dtype=torch.long)
     assert forward_flops(model, words) == torch_counts(model, words)
 
 
 def test_a_language_model_is_counted_as_by_hand() -> None:
-    config = GPTConfig(words=11, length=10, width=8, layers=1, heads=2, mask="causal & window(3)")
+    config = GPTConfig(
+        vocab_size=11, context_length=10, width=8, layers=1, heads=2, mask="causal & window(3)"
+    )
     by_hand = around_attention(10, f=32) + 4 * 8 * (1 + 2 + 8 * 3) + 2 * 10 * 8 * 11
     assert forward_flops(GPT(config), torch.zeros(1, 10, dtype=torch.long)) == by_hand
 
 
 def test_linear_attention_with_a_mask_pays_for_all_pairs() -> None:
-    config = GPTConfig(words=11, length=10, width=8, layers=1, heads=2)
+    config = GPTConfig(vocab_size=11, context_length=10, width=8, layers=1, heads=2)
     masked = GPTConfig(**{**vars(config), "attention": "linear", "mask": "causal & window(3)"})
     words = torch.zeros(1, 10, dtype=torch.long)
     softmax = forward_flops(GPT(config), words)
@@ -95,7 +99,9 @@ def test_linear_attention_with_a_mask_pays_for_all_pairs() -> None:
 
 
 def test_davit_pays_for_its_windows_alone() -> None:
-    config = DaViTConfig(image=8, patch=1, widths=(8, 8), depths=(1, 1), heads=(2, 2), window=4)
+    config = DaViTConfig(
+        image_size=8, patch_size=1, widths=(8, 8), depths=(1, 1), heads=(2, 2), window_size=4
+    )
     model = DaViT(config)
     # Windows of 4 × 4 on 8 × 8: torch's dense count has 64² pairs, of which 64 · 16 are read.
     dense = torch_counts(DaViT(config, attention=attend), IMAGE)
@@ -198,7 +204,7 @@ def test_seeds_are_summed_up_in_the_order_of_the_choices() -> None:
 def test_the_table_says_quality_and_cost() -> None:
     out = io.StringIO()
     lines = summarised(ROWS, SPEEDS, ["full", "axial"])
-    Console(file=out, width=200).print(table(lines, TOLD))
+    Console(file=out, width=200).print(table(lines, LABELS))
     line = next(line for line in out.getvalue().splitlines() if "full()" in line)
     for words in ("0.85 (0.80 to 0.90)", " 3.00 ", " 1,000 ", " 7 ", " 0.86 "):
         assert words in line
@@ -208,7 +214,7 @@ def test_the_table_says_quality_and_cost() -> None:
 def test_the_picture_names_every_choice_in_every_panel(tmp_path: Path, timed: bool) -> None:
     speeds = {name: {"items_per_second": 1e5} for name in ("full", "axial")} if timed else {}
     lines = summarised(ROWS, speeds, ["full", "axial"])
-    figure = draw(lines, TOLD, tmp_path / "a.png")
+    figure = draw(lines, LABELS, tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
     assert len(figure.axes) == 1 + timed
     for axes in figure.axes:
@@ -219,7 +225,7 @@ def test_names_do_not_cover_one_another(tmp_path: Path) -> None:
     rows = [row(f"choice {at}", 0, 0.8 + at / 1e3, 3_000_000 + at) for at in range(5)]
     rows.append(row("far", 0, 0.5, 9_000_000))
     lines = summarised(rows, {}, [row["choice"] for row in rows])
-    figure = draw(lines, TOLD, tmp_path / "a.png")
+    figure = draw(lines, LABELS, tmp_path / "a.png")
     boxes = [box for words, box in boxes_of_words(figure) if words in {r["choice"] for r in rows}]
     assert len(boxes) == len(rows)
     for at, box in enumerate(boxes):

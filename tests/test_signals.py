@@ -118,8 +118,8 @@ def test_what_is_said_to_a_terminal_that_was_closed_keeps_nothing_from_being_sav
 
 RECIPE = """
 data = "digits"
-batch = 128
-model = { image = 8, patch = 2, width = 16, layers = 1, heads = 2 }
+batch_size = 128
+model = { image_size = 8, patch_size = 2, width = 16, layers = 1, heads = 2 }
 train = { epochs = 1000 }
 """
 

@@ -48,7 +48,7 @@ from regard.tasks import TASKS
 from regard.tasks.caption import data as scenes
 
 SMALL = {"width": 16, "layers": 1, "heads": 2}
-EYES = {**SMALL, "image": 16, "patch": 4, "stem": "patch", "mask": None}
+EYES = {**SMALL, "image_size": 16, "patch_size": 4, "stem": "patch", "mask": None}
 QUICK = {"epochs": 1, "quiet": True, "report": False, "device": "cpu"}
 
 
@@ -64,37 +64,51 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
         patch.setenv("REGARD_DATA", str(root / "data"))
         patch.setattr(scenes, "scene_set", partial(scenes.scene_set, held=12))
         write_texts(root)
-        words = {"vocabulary": {"kind": "words", "floor": 1}}
+        words = {"tokenizer": {"name": "word", "min_frequency": 1}}
         made = {
-            "classify": {"data": "digits", "model": {**SMALL, "patch": 4}},
+            "classify": {"data": "digits", "model": {**SMALL, "patch_size": 4}},
             "caption": {
-                **{"data": "scenes", "scenes": 24, "batch": 8, "texts": 1},
-                "model": {**SMALL, "hidden": 32, "length": 16, "encoder": EYES},
-                "vocabulary": {"floor": 1},
+                **{"data": "scenes", "num_scenes": 24, "batch_size": 8, "captions_per_image": 1},
+                "model": {**SMALL, "mlp_width": 32, "context_length": 16, "encoder": EYES},
+                "tokenizer": {"min_frequency": 1},
             },
             "language": {
-                **{"data": root / "lines.txt", "batch": 8, "model": {**SMALL, "length": 64}},
-                "vocabulary": {"kind": "characters", "floor": 1},
+                **{
+                    "data": root / "lines.txt",
+                    "batch_size": 8,
+                    "model": {**SMALL, "context_length": 64},
+                },
+                "tokenizer": {"name": "char", "min_frequency": 1},
             },
-            "translate": {"data": root / "pairs.tsv", "longest": 12, "model": SMALL, **words},
-            "sentiment": {"data": root / "labels.csv", "longest": 16, "overlap": 4, **words},
-            "pretrain": {
-                **{"data": root / "stories.txt", "batch": 450, "longest": 45, "pairs": 24},
-                "model": {**SMALL, "place": "learned"},
-                "vocabulary": {"kind": "bytes", "floor": 2, "size": 500},
+            "translate": {"data": root / "pairs.tsv", "max_length": 12, "model": SMALL, **words},
+            "classify-text": {
+                "data": root / "labels.csv",
+                "max_length": 16,
+                "window_overlap": 4,
+                **words,
+            },
+            "pretrain-bert": {
+                **{
+                    "data": root / "stories.txt",
+                    "batch_tokens": 450,
+                    "max_length": 45,
+                    "pairs_per_epoch": 24,
+                },
+                "model": {**SMALL, "pos_embed": "learned"},
+                "tokenizer": {"name": "bpe", "min_frequency": 2, "vocab_size": 500},
             },
         }
-        made["sentiment"] |= {"model": SMALL, "recipe": plain_recipe(root)}
+        made["classify-text"] |= {"model": SMALL, "recipe": plain_recipe(root)}
         paths = {
             name: rg.train(name, out=root / name, **QUICK, **options).folder.path
             for name, options in made.items()
         }
         paths["of pairs"] = rg.train(
-            "sentiment",
-            **{**QUICK, **made["sentiment"], "data": root / "two.csv"},
-            **{"pair": "with", "out": root / "of-pairs"},
+            "classify-text",
+            **{**QUICK, **made["classify-text"], "data": root / "two.csv"},
+            **{"text_pair_column": "with", "out": root / "of-pairs"},
         ).folder.path
-        raw = {"vocabulary": {"kind": "raw", "size": 300, "floor": 1}}
+        raw = {"tokenizer": {"name": "byte", "vocab_size": 300, "min_frequency": 1}}
         paths["of bytes"] = rg.train(
             "language", out=root / "of-bytes", **QUICK, **{**made["language"], **raw}
         ).folder.path
@@ -134,7 +148,7 @@ def write(path: Path, lines: list[str]) -> None:
 
 def plain_recipe(root: Path) -> Path:
     path = root / "plain.toml"
-    path.write_text('[recipe]\ntask = "sentiment"\n', encoding="utf-8")
+    path.write_text('[recipe]\ntask = "classify-text"\n', encoding="utf-8")
     return path
 
 
@@ -192,8 +206,8 @@ def test_kinds_follow_from_what_tasks_open():
         "caption": ("image", False),
         "language": ("text", True),
         "translate": ("text", False),
-        "sentiment": ("text", False),
-        "pretrain": ("pair", False),
+        "classify-text": ("text", False),
+        "pretrain-bert": ("pair", False),
     }
     assert {name: kind_of(entry.load()) for name, entry in TASKS.items()} == found
     assert kind_of("of a later version") == (None, False)
@@ -203,10 +217,10 @@ def test_facts_say_whether_a_run_reads_pairs(runs):
     facts = {
         name: rg.run_folder.RunFolder.open(path).read_facts("data") for name, path in runs.items()
     }
-    assert kind_of("sentiment", facts["sentiment"])[0] == "text"
-    assert kind_of("sentiment", facts["of pairs"])[0] == "pair"
+    assert kind_of("classify-text", facts["classify-text"])[0] == "text"
+    assert kind_of("classify-text", facts["of pairs"])[0] == "pair"
     assert kind_of("classify", facts["classify"])[0] == "image"
-    assert kind_of("sentiment", {"paired": None})[0] == "text"  # damaged
+    assert kind_of("classify-text", {"paired": None})[0] == "text"  # damaged
 
 
 # Looks
@@ -217,8 +231,8 @@ ASKED = {
     "caption": b"",
     "language": {"text": "the cat"},
     "translate": {"text": "one red"},
-    "sentiment": {"text": "a fine film"},
-    "pretrain": {"text": "The [MASK] slept near the lake."},
+    "classify-text": {"text": "a fine film"},
+    "pretrain-bert": {"text": "The [MASK] slept near the lake."},
     "of pairs": {"text": "red film", "pair": "red"},
     "of bytes": {"text": "où est"},
 }
@@ -244,7 +258,7 @@ def test_a_look_is_the_one_of_the_run_and_the_answers_those_of_predict(name, run
     assert answered == {"answers": predicted}
 
 
-@pytest.mark.parametrize("name", ["classify", "sentiment"])
+@pytest.mark.parametrize("name", ["classify", "classify-text"])
 def test_a_look_measures_nothing_on_the_data(name, client):
     """Faithfulness takes seconds; its place in the words says where it is instead."""
     document = post(client, name, "look", ASKED[name] or image()).json()["document"]
@@ -252,7 +266,7 @@ def test_a_look_measures_nothing_on_the_data(name, client):
     assert "not measured: that takes a while, and is in the run's report." in str(document)
 
 
-@pytest.mark.parametrize("name", ["classify", "caption", "language", "translate", "sentiment"])
+@pytest.mark.parametrize("name", ["classify", "caption", "language", "translate", "classify-text"])
 def test_a_row_of_the_runs_own_data_can_be_asked_about(name, runs, client):
     answer = post(client, name, "predict", {"split": "validation", "index": 1})
     assert answer.status_code == 200, answer.text
@@ -274,12 +288,12 @@ def test_a_row_of_the_runs_own_data_can_be_asked_about(name, runs, client):
     ],
 )
 def test_a_row_is_a_split_and_an_index(client, asked, words):
-    refused(post(client, "sentiment", "predict", asked), 422, words)
+    refused(post(client, "classify-text", "predict", asked), 422, words)
 
 
 @pytest.mark.parametrize("text", ["-", "validation:0", "/etc/hostname", "rows.jsonl"])
 def test_what_is_typed_into_a_page_is_a_text(client, text):
-    (answer,) = post(client, "sentiment", "predict", {"text": text}).json()["answers"]
+    (answer,) = post(client, "classify-text", "predict", {"text": text}).json()["answers"]
     assert answer["text"] == text and "truth" not in answer
 
 
@@ -308,7 +322,7 @@ def test_a_typed_text_never_reads_a_file_or_standard_input(runs, client, tmp_pat
     secret = runs["language"] / "log.txt"
     secret.write_text("the secret\n", encoding="utf-8")
     monkeypatch.chdir(secret.parent)
-    for name in ("language", "translate", "sentiment", "of bytes"):
+    for name in ("language", "translate", "classify-text", "of bytes"):
         for what in ("look", "predict", *(["write"] if name == "language" else [])):
             for text in (str(secret), "log.txt", "./log.txt", "-"):
                 answer = post(client, name, what, {"text": text})
@@ -331,12 +345,12 @@ def test_questions_of_another_kind_are_refused(client):
     refused(post(client, "language", "look", image()), 422, "reads text, and was sent an image")
     refused(post(client, "classify", "look", {"text": "a dog"}), 422, "looks at images")
     two = {"text": "a", "pair": "b"}
-    refused(post(client, "sentiment", "look", two), 422, "not asked about pairs")
+    refused(post(client, "classify-text", "look", two), 422, "not asked about pairs")
     refused(post(client, "language", "look", two), 422, "not asked about pairs")
     refused(post(client, "of pairs", "look", {"text": "a"}), 422, "this run judges pairs")
     refused(post(client, "of pairs", "look", {**two, "pair": "b\nc"}), 422, "without a tab")
     refused(post(client, "of pairs", "look", {**two, "text": "b\tc"}), 422, "without a tab")
-    refused(post(client, "sentiment", "look", {"text": " "}), 422, "no text to look at")
+    refused(post(client, "classify-text", "look", {"text": " "}), 422, "no text to look at")
     refused(post(client, "language", "look", {"text": ""}), 422, "no token to look at")
 
 
@@ -350,7 +364,7 @@ def test_questions_of_another_kind_are_refused(client):
     ],
 )
 def test_tables_that_ask_nothing_are_refused(said, words, client):
-    refused(post(client, "sentiment", "look", said), 422, words)
+    refused(post(client, "classify-text", "look", said), 422, words)
 
 
 @pytest.mark.parametrize(
@@ -360,15 +374,17 @@ def test_tables_that_ask_nothing_are_refused(said, words, client):
 )
 def test_what_is_not_json_is_refused(body, client):
     kind = "application/json"
-    refused(post(client, "sentiment", "look", body, kind), 400, "the body is not JSON")
+    refused(post(client, "classify-text", "look", body, kind), 400, "the body is not JSON")
 
 
 def test_other_bodies_are_refused(client):
     for kind in ("", "text/plain", "image/svg+xml", "multipart/form-data"):
-        refused(post(client, "sentiment", "look", b"{}", kind), 400, "ask with JSON or an image")
-    refused(post(client, "sentiment", "look", [1]), 400, "JSON, but no table")
+        refused(
+            post(client, "classify-text", "look", b"{}", kind), 400, "ask with JSON or an image"
+        )
+    refused(post(client, "classify-text", "look", [1]), 400, "JSON, but no table")
     half = b'{"text": "a \\ud800"}'
-    answer = post(client, "sentiment", "look", half, "application/json")
+    answer = post(client, "classify-text", "look", half, "application/json")
     refused(answer, 422, "half a character")
 
 
@@ -446,8 +462,8 @@ def test_a_patch_that_is_deleted_lets_the_class_fall_as_predict_says(runs, clien
     (picture,) = run.items(Image.open(BytesIO(image())))
     (whole,) = run.task.predict(run.trained, [picture])
     assert found["names"] == [whole.classes[0]] and found["grid"] == [2, 2]
-    assert found["whole"] == pytest.approx([whole.shares[0]], abs=1e-6)
-    inputs = run.facts.inputs(torch.tensor(picture.pixels[None]))
+    assert found["whole"] == pytest.approx([whole.probabilities[0]], abs=1e-6)
+    inputs = run.metadata.inputs(torch.tensor(picture.pixels[None]))
     for patch, fall in enumerate(found["falls"][0]):
         row, column = divmod(patch, 2)
         inputs_now = inputs.clone()
@@ -455,8 +471,8 @@ def test_a_patch_that_is_deleted_lets_the_class_fall_as_predict_says(runs, clien
         inputs_now[place] = inputs.mean()
         with torch.no_grad():
             shares = run.model(inputs_now).softmax(-1)[0]
-        left = float(shares[run.facts.classes.index(whole.classes[0])])
-        assert fall == pytest.approx(whole.shares[0] - left, abs=1e-5)
+        left = float(shares[run.metadata.classes.index(whole.classes[0])])
+        assert fall == pytest.approx(whole.probabilities[0] - left, abs=1e-5)
 
 
 def test_what_a_patch_read_comes_as_maps(client):
@@ -481,8 +497,8 @@ def test_each_word_of_a_caption_falls_without_each_patch(runs, client):
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_caption_is_told_piece_by_piece(beams, runs):
     run = rg.load(runs["caption"], device="cpu")
-    writing = dataclasses.replace(run.config.writing, beams=beams)
-    config = dataclasses.replace(run.config, writing=writing)
+    generation = dataclasses.replace(run.config.generation, num_beams=beams)
+    config = dataclasses.replace(run.config, generation=generation)
     trained = dataclasses.replace(run.trained, config=config)
     opened = [*run.items(Image.open(BytesIO(image())))]
     pieces: list[str] = []
@@ -560,8 +576,8 @@ def test_what_is_written_is_what_predict_says(name, how, runs, client):
     assert last == ("end", {"why": "length"})
     assert [kind for kind, _ in tokens] == ["token"] * 40
     run = rg.load(runs[name], device="cpu")
-    speaking = {"tokens": 40, "temperature": temperature, "top_p": top_p, "seed": 3}
-    (right,) = run.predict("the cat", speaking=speaking)
+    generation = {"max_new_tokens": 40, "temperature": temperature, "top_p": top_p, "seed": 3}
+    (right,) = run.predict("the cat", generation=generation)
     assert "".join(token["text"] for _, token in tokens) == right.text
     for _, token in tokens:
         shares = [share for _, share in token["top"]]
@@ -574,7 +590,7 @@ def test_probabilities_are_those_of_the_model_at_that_temperature(runs, client):
     wish = {"text": "the cat", "temperature": 2.0, "top_p": 1.0, "length": 3}
     (_, first), (_, second), _, _ = events(post(client, "language", "write", wish))
     run = rg.load(runs["language"], device="cpu")
-    words = run.facts.words
+    words = run.metadata.words
     never = [words.padding, words.start, words.end, words.special("unknown")]
     for text, token in (("the cat", first), (f"the cat{first['text']}", second)):
         with torch.no_grad():
@@ -626,7 +642,7 @@ def test_writing_ends_where_the_window_does(runs, client):
 def test_letters_of_several_bytes_come_whole(runs):
     """A model that has learnt to write é by two tokens shows it with the second."""
     run = rg.load(runs["of bytes"], device="cpu")
-    words = run.facts.words
+    words = run.metadata.words
     numbers = [*words.encode("aé"), words.encode("é")[0]]
 
     coming = iter(numbers)
@@ -636,7 +652,7 @@ def test_letters_of_several_bytes_come_whole(runs):
         logits[0, next(coming)] = 50.0
         return logits
 
-    run.model.step = step
+    run.model.decode = step
     found = [token.text for token in Continuation(run, Wish("o", length=4))]
     assert found == ["a", "", "é", "\ufffd"]  # the last will not become whole
 
@@ -655,7 +671,7 @@ def test_letters_of_several_bytes_come_whole(runs):
         ({"length": 4_001}, "length=4001"),
         ({"length": 2.5}, "length=2.5"),
         ({"seed": -1}, "seed=-1"),
-        ({"beams": 3}, "'beams' is not asked for"),
+        ({"num_beams": 3}, "'num_beams' is not asked for"),
         ({"text": None}, "text is missing"),
         ({"text": "測試"}, "the text has 2 tokens, of which none is in the vocabulary"),
     ],
@@ -668,7 +684,7 @@ def test_wishes_beyond_the_limits_are_refused(changes, words, client):
 
 
 def test_only_runs_that_write_go_on_with_a_text(client):
-    refused(post(client, "sentiment", "write", {"text": "a"}), 422, "does not write on")
+    refused(post(client, "classify-text", "write", {"text": "a"}), 422, "does not write on")
     refused(post(client, "classify", "write", {"text": "a"}), 422, "does not write on")
 
 

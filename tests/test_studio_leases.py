@@ -31,8 +31,8 @@ WISH = {
         "model.width": 8,
         "model.layers": 1,
         "model.heads": 1,
-        "model.hidden": 8,
-        "augment.mixup": 0,
+        "model.mlp_width": 8,
+        "augment.mixup_alpha": 0,
     },
 }
 RECORD = Record(

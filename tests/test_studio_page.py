@@ -19,7 +19,7 @@ from regard.studio.leases import Lease, Record
 
 pytestmark = pytest.mark.chromium
 
-SMALL = {"model": {"width": 8, "layers": 1, "heads": 2, "hidden": 16}, "quiet": True}
+SMALL = {"model": {"width": 8, "layers": 1, "heads": 2, "mlp_width": 16}, "quiet": True}
 HOSTILE = "</pre></script><img src=x onerror='window.harmed=1'>"
 
 
@@ -98,8 +98,8 @@ def test_the_list_says_what_each_run_is_and_how_well_it_does(browser, studio, tr
     lines = RunFolder(trained / "second").metrics()
     shown = page.each(".entry", "e.textContent")
     (second,) = [words for words in shown if "second" in words]
-    kept = [line for line in lines if line["best"]][-1]["validation.accuracy"]
-    best = max(line["validation.accuracy"] for line in lines)
+    kept = [line for line in lines if line["is_best"]][-1]["val/accuracy"]
+    best = max(line["val/accuracy"] for line in lines)
     assert any(f"{100 * value:.1f}%" in second for value in (kept, best))
     assert "digits" in second and "done" in second and "4 of 4 epochs" in second
     assert page.count(".entry .spark path") == 2
@@ -148,7 +148,7 @@ def test_a_run_shows_its_curves_its_log_its_settings_and_where_to_go(browser, st
     page.focus(".chart")
     page.press("End")
     last = RunFolder(trained / "second").metrics()[-1]
-    read = [f"{100 * last[f'{split}.accuracy']:.1f}%" for split in ("train", "validation")]
+    read = [f"{100 * last[f'{split}/accuracy']:.1f}%" for split in ("train_eval", "val")]
     assert page.each("figure:first-child .readout td") == read
     assert page.each("figure:first-child .readout th span") == ["train", "validation"]
     assert "epoch 4 of 4" in page.text(".log")
@@ -228,7 +228,7 @@ def test_without_runs_a_button_trains_and_the_curves_grow(browser, empty):
     assert page.text("h1") == "Train your first model"
     assert page.count(".card button") >= 2
     go(page, "#start?recipe=digits&task=classify", "form")
-    fields = {"train.epochs": 60, "model.width": 8, "model.layers": 1, "model.hidden": 16}
+    fields = {"train.epochs": 60, "model.width": 8, "model.layers": 1, "model.mlp_width": 16}
     for name, value in fields.items():
         put(page, name, value)
     assert "--train.epochs 60" in page.text(".command code") and "train.epochs=60" in page.evaluate(

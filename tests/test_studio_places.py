@@ -22,7 +22,7 @@ from regard.tasks import TASKS, find
 HOME = "http://127.0.0.1:8347"
 
 # Fields whose words are no places: the names of columns, masks and attentions, words to stop at.
-WORDS = {"text", "pair", "label", "direction"} | {
+WORDS = {"text_column", "text_pair_column", "label_column", "direction"} | {
     f"model.{part}{name}" for part in ("", "encoder.") for name in ("mask", "attention")
 }
 
@@ -97,10 +97,12 @@ def test_two_files_and_the_start_of_a_model_are_places_too(desk: Path) -> None:
     found = named(desk, "translate", data="own.en, photos/own.de").data
     assert found == f"{desk}/photos/own.en,{desk}/photos/own.de"
     assert named(desk, "caption", encoder="imagenet").encoder == "imagenet"
-    assert named(desk, "sentiment", start="minilm").start == "minilm"
-    assert named(desk, "sentiment", start="pretrained").start == str(desk / "runs/pretrained")
-    with expect_error(ConfigError, key="start"):
-        named(desk, "sentiment", start="/etc")
+    assert named(desk, "classify-text", init_from="minilm").init_from == "minilm"
+    assert named(desk, "classify-text", init_from="pretrained").init_from == str(
+        desk / "runs/pretrained"
+    )
+    with expect_error(ConfigError, key="init_from"):
+        named(desk, "classify-text", init_from="/etc")
     with expect_error(ConfigError, key="encoder"):
         named(desk, "caption", encoder="private")
 
@@ -132,7 +134,7 @@ def test_anything_else_is_refused_in_the_same_words_and_nothing_starts(
 def test_every_task_knows_its_own_names() -> None:
     for task in TASKS:
         assert find(task).load_config()().data in names_of(task)
-    assert "sst2" in names_of("sentiment") and "sst2" not in names_of("classify")
+    assert "sst2" in names_of("classify-text") and "sst2" not in names_of("classify")
 
 
 def test_the_form_says_what_may_be_named(client: TestClient) -> None:

@@ -56,8 +56,8 @@ SMALL = {
     "model.width": 8,
     "model.layers": 1,
     "model.heads": 1,
-    "model.hidden": 8,
-    "augment.mixup": 0,
+    "model.mlp_width": 8,
+    "augment.mixup_alpha": 0,
 }
 WISH = {"task": "classify", "recipe": "digits", "changes": SMALL}
 
@@ -73,10 +73,10 @@ def write_run(path: Path, *, epochs: int = 3, lines: int = 3, **train: Any) -> R
         folder.add_metrics(
             {
                 "epoch": epoch,
-                "loss": 1 / epoch,
-                "best": epoch == 2,
-                "validation.accuracy": 0.9 if epoch == 2 else 0.5,
-                "train.accuracy": 0.6,
+                "train/loss": 1 / epoch,
+                "is_best": epoch == 2,
+                "val/accuracy": 0.9 if epoch == 2 else 0.5,
+                "train_eval/accuracy": 0.6,
             }
         )
         folder.add_log(f"epoch {epoch} of {epochs}")
@@ -367,7 +367,7 @@ def test_a_run_is_told_by_its_folder(root: Path, client: TestClient) -> None:
         "state": "done",
         "epoch": 3,
         "epochs": 3,
-        "figure": {"name": "validation.accuracy", "value": 0.9},
+        "figure": {"name": "val/accuracy", "value": 0.9},
         "spark": [0.5, 0.9, 0.5],
         "parameters": 17,
         "input": "image",
@@ -434,12 +434,12 @@ def break_format(path: Path) -> None:
 
 
 def break_task(path: Path) -> None:
-    RunFolder(path).write_text("config.toml", 'format = 1\ntask = "--help"\n[run]\n')
+    RunFolder(path).write_text("config.toml", 'format = 2\ntask = "--help"\n[run]\n')
 
 
 def break_field(path: Path) -> None:
     RunFolder(path).write_text(
-        "config.toml", 'format = 1\ntask = "classify"\n[run]\nbatch = "many"\n'
+        "config.toml", 'format = 2\ntask = "classify"\n[run]\nbatch = "many"\n'
     )
 
 
@@ -496,10 +496,10 @@ def test_a_broken_run_is_listed_as_broken_beside_the_others(
 @pytest.mark.parametrize(
     "line",
     [
-        '{"epoch": "x", "best": 7, "validation.accuracy": "high"}',
-        '{"validation.accuracy": NaN, "best": true}',
-        '{"validation.accuracy": [1], "loss": {}}',
-        '{"validation.accuracy": 1' + "0" * 400 + "}",
+        '{"epoch": "x", "is_best": 7, "val/accuracy": "high"}',
+        '{"val/accuracy": NaN, "is_best": true}',
+        '{"val/accuracy": [1], "train/loss": {}}',
+        '{"val/accuracy": 1' + "0" * 400 + "}",
         "null",
         "{",
     ],
@@ -584,15 +584,18 @@ def test_forms_have_every_field_with_its_words() -> None:
         "default": 40,
         "help": "Passes over the training data.",
     }
-    assert digits["train.keep"]["kind"] == "choice"
-    assert digits["train.keep"]["choices"] == ["best", "last"]
-    assert digits["train.optimiser.rate"]["kind"] == "float"
+    assert digits["train.keep_weights"]["kind"] == "choice"
+    assert digits["train.keep_weights"]["choices"] == ["best", "last"]
+    assert digits["train.optimizer.lr"]["kind"] == "float"
     assert digits["train.deterministic"]["kind"] == "bool"
-    assert digits["train.optimiser.betas"]["default"] == "0.9, 0.999"
+    assert digits["train.optimizer.betas"]["default"] == "0.9, 0.999"
     assert all(field["help"] for form in found.values() for field in form["fields"])
     json.dumps(list(found.values()), allow_nan=False)  # plain values only
     assert helps(TrainConfig)["seed"] == "Where all random numbers of the run start."
-    assert {field["name"] for field in fields_of(TrainConfig())} >= {"epochs", "schedule.warmup"}
+    assert {field["name"] for field in fields_of(TrainConfig())} >= {
+        "epochs",
+        "lr_schedule.warmup_ratio",
+    }
 
 
 def test_only_recipes_that_can_be_followed_are_offered(
@@ -642,19 +645,24 @@ def asked(**changes: Any) -> tuple[list[str], dict[str, Any]]:
     "changes",
     [
         {},
-        {"train.epochs": 3, "train.optimiser.rate": 1e-7, "smoothing": 0},
-        {"train.epochs": "3", "train.optimiser.rate": "1e-3"},
-        {"train.deterministic": True, "model.bias": False, "skip_bad": "yes"},
-        {"train.optimiser.betas": [0.5, 0.25], "model.mask": "causal", "model.groups": 2},
-        {"train.optimiser.betas": "0.5, 0.25", "model.mask": "none", "model.groups": "none"},
-        {"model.mask": "causal & (window(3) | sinks(1))", "train.keep": "best"},
+        {"train.epochs": 3, "train.optimizer.lr": 1e-7, "label_smoothing": 0},
+        {"train.epochs": "3", "train.optimizer.lr": "1e-3"},
+        {"train.deterministic": True, "model.bias": False, "skip_invalid": "yes"},
+        {"train.optimizer.betas": [0.5, 0.25], "model.mask": "causal", "model.kv_heads": 2},
+        {"train.optimizer.betas": "0.5, 0.25", "model.mask": "none", "model.kv_heads": "none"},
+        {"model.mask": "causal & (window(3) | sinks(1))", "train.keep_weights": "best"},
         {"data": "--out=/tmp/else"},
         {"data": "--resume"},
         {"data": "-h"},
         {"data": "x --out /tmp/else"},
         {"data": "a\nb\t'\"$(touch x);`"},
         {"data": "translate"},
-        {"augment.zoom": 0.5, "augment.flip": True, "model.stem": "patch", "model.pool": "mean"},
+        {
+            "augment.crop_scale": 0.5,
+            "augment.hflip": True,
+            "model.stem": "patch",
+            "model.pool": "mean",
+        },
     ],
 )
 def test_a_wish_is_said_in_flags_that_mean_just_that(changes: dict[str, Any]) -> None:
@@ -707,12 +715,12 @@ def test_any_text_stays_the_value_of_its_field(data: str) -> None:
         {"train.epochs": True},
         {"train.epochs": 1.5},
         {"train.epochs": "many"},
-        {"train.optimiser.rate": 10**400},
+        {"train.optimizer.lr": 10**400},
         {"model.width": 10**9},
         {"model.layers": 10**6},
         {"train.seed": 10**30},
-        {"train.optimiser.betas": ["--out", "/tmp/else"]},
-        {"train.optimiser.betas": "--out, /tmp/else"},
+        {"train.optimizer.betas": ["--out", "/tmp/else"]},
+        {"train.optimizer.betas": "--out, /tmp/else"},
         {"data": ""},
         {"data": "a\0b"},
         {"data": 7},
@@ -732,11 +740,11 @@ def test_a_wish_that_is_no_field_starts_nothing(
 def test_words_in_a_list_cannot_become_flags() -> None:
     recipe = recipe_of("language", "docstrings")
     config = recipe.config(find("language").load_config())
-    after = changed(recipe, config, {"speaking.stop": ["--out", "/tmp/else"]}, "language")
+    after = changed(recipe, config, {"generation.stop_strings": ["--out", "/tmp/else"]}, "language")
     with expect_error(UserError):
         flags_of(config, after)
-    fine = changed(recipe, config, {"speaking.stop": ["a", "b c"]}, "language")
-    assert flags_of(config, fine) == ["--speaking.stop", "a", "b c"]
+    fine = changed(recipe, config, {"generation.stop_strings": ["a", "b c"]}, "language")
+    assert flags_of(config, fine) == ["--generation.stop-strings", "a", "b c"]
 
 
 @pytest.mark.parametrize(
@@ -768,7 +776,7 @@ def test_a_recipe_of_that_name_in_the_folder_is_not_read(
     client: TestClient, processes: list[Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.toml").write_text("batch = 1\n")
+    (tmp_path / "mine.toml").write_text("batch_size = 1\n")
     got = client.post("/api/runs", json={"task": "classify", "recipe": "mine.toml"})
     assert got.status_code == 422 and not processes
 
@@ -885,12 +893,12 @@ def test_events_tell_what_is_new_and_end_when_all_is_told(root: Path) -> None:
     words = [json.loads(line[6:]) for line in told.split("\n") if line.startswith("data: ")]
     assert "".join(words) == "naïve ☃\n"
     for epoch in (2, 3, 4):
-        folder.add_metrics({"epoch": epoch, "loss": float("nan")})
+        folder.add_metrics({"epoch": epoch, "train/loss": float("nan")})
     last = seen.news()
     assert [json.loads(text.split("\n")[1][6:]) for text in last] == [
-        {"epoch": 2, "loss": None},
-        {"epoch": 3, "loss": None},
-        {"epoch": 4, "loss": None},
+        {"epoch": 2, "train/loss": None},
+        {"epoch": 3, "train/loss": None},
+        {"epoch": 4, "train/loss": None},
         "done",
     ]
     assert seen.ended

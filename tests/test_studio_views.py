@@ -96,14 +96,14 @@ def until(holds, patience=30.0):
 def root(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("views")
     options = {"quiet": True, "report": False, "device": "cpu"}
-    model = {"width": 32, "layers": 2, "heads": 2, "hidden": 64}
-    small = {"model": model, "train.optimiser.rate": 4e-3}
+    model = {"width": 32, "layers": 2, "heads": 2, "mlp_width": 64}
+    small = {"model": model, "train.optimizer.lr": 4e-3}
     rg.train("classify", data="digits", epochs=12, out=folder / "digits", **small, **options)
     text = folder / "lines.txt"
     text.write_text("the cat sat on the mat.\na dog ran in the park!\n" * 300)
-    letters = {"kind": "characters", "floor": 1}
-    model = {"width": 32, "layers": 2, "heads": 2, "length": 64}
-    small = {"batch": 8, "vocabulary": letters, "model": model}
+    letters = {"name": "char", "min_frequency": 1}
+    model = {"width": 32, "layers": 2, "heads": 2, "context_length": 64}
+    small = {"batch_size": 8, "tokenizer": letters, "model": model}
     rg.train("language", data=text, epochs=2, out=folder / "lines", **small, **options)
     return folder
 
@@ -281,7 +281,7 @@ def test_patches_are_deleted_and_clicked(show, studio, root, browser):
     page.until("document.querySelector('.looked figcaption span').textContent === 'deletion'")
     run = rg.load(root / "digits")
     (opened,) = run.items(pixels_of(page, ".seen canvas"))
-    found = run.task.falls(run.trained, opened, lambda done, of: None)
+    found = run.task.occlusion(run.trained, opened, lambda done, of: None)
     falls = found.falls[0].ravel()
     top = np.abs(falls).max()
     # The scale goes as far down as up, in points of probability.
@@ -481,7 +481,7 @@ def test_maps_of_heads_are_fetched_when_they_are_chosen(sparing, show, root, kep
     page.press("End")
     tints = page.each(".asked .token", "Number(e.style.getPropertyValue('--tint'))")
     run = rg.load(root / "lines")
-    words = torch.tensor([run.facts.words.encode("the cat sat")])
+    words = torch.tensor([run.metadata.words.encode("the cat sat")])
     row = text_maps(run.model, words)[0, 1, 1, -1].numpy()
     np.testing.assert_allclose(tints, row / row.max(), atol=0.003)
     for choice in ("word=11", "head=5", "form=matrix"):
@@ -503,7 +503,7 @@ def test_what_heads_do_is_said_when_it_has_come(sparing, show, root, kept, monke
     go_on.set()
     page.until("document.querySelectorAll('.all-heads tbody tr').length === 5")
     run, text = rg.load(root / "lines"), "the cat sat"
-    maps = text_maps(run.model, torch.tensor([run.facts.words.encode(text)]))[0].numpy()
+    maps = text_maps(run.model, torch.tensor([run.metadata.words.encode(text)]))[0].numpy()
     told = reading_item("", list(text), None, maps)["summaries"]
     assert f"{told[2]['entropy']:.1f} bits" in page.text(".does"), "of the head in the address"
     found = page.each(".all-heads td:nth-child(2)", "Number(e.textContent)")

@@ -87,7 +87,7 @@ def test_labels_may_be_0_and_1_with_names_above_or_without(tmp_path, head, endin
     texts = read_labelled(path)
     assert texts.classes == ("0", "1") and everything(path) == sorted(rows)
     report = check(str(path))
-    assert isinstance(report, TextReport) and report.told == (
+    assert isinstance(report, TextReport) and report.facts == (
         "own." + ending + ": 4 texts, 2 classes (0 2, 1 2)",
     )
 
@@ -220,7 +220,7 @@ def test_a_column_says_which_part_a_row_belongs_to(tmp_path, ending):
         "test": 10,
     }
     assert texts["test"].texts == tuple(text for text, _, split in rows if split == "test")
-    assert check_labels(str(path)).told[1] == (
+    assert check_labels(str(path)).facts[1] == (
         "as its column split says: 30 train, 30 validation, 10 test"
     )
 
@@ -414,12 +414,12 @@ def test_texts_are_known_again_by_their_hashes():
 MEASURED = """
 import resource, sys
 from regard.data.check import check
-from regard.tasks.classify_text.config import SentimentConfig
+from regard.tasks.classify_text.config import ClassifyTextConfig
 from regard.tasks.classify_text.data import read
 if sys.argv[1] == "check":
     assert not check(sys.argv[2]).problems
 else:
-    data = read(SentimentConfig(data=sys.argv[2]))
+    data = read(ClassifyTextConfig(data=sys.argv[2]))
     assert len(data.train.labels) + len(data.validation.labels) > 5
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """

@@ -25,7 +25,7 @@ from regard.tasks.inputs import Rows
 from task_cases import CASES, TaskCase
 
 CPU = torch.device("cpu")
-TIMES = ("seconds", "waited")
+TIMES = ("train_seconds", "data_wait_seconds")
 BAD = [(name, bad) for name, case in CASES.items() for bad in case.bad]
 pytestmark = [pytest.mark.usefixtures("own_folders"), pytest.mark.slow, pytest.mark.trains]
 
@@ -90,15 +90,15 @@ def test_a_run_killed_in_between_ends_as_one_that_a_command_trained_through(case
     task, data = find(case.task).load(), case.write_data(tmp_path / "data")
     recipe = case.write_recipe(tmp_path)
     chosen = choose_recipe(case.task, recipe, data)
-    ending = {"train.epochs": 2, "train.save_seconds": 0.0, "train.threads": 1}
+    ending = {"train.epochs": 2, "train.checkpoint_seconds": 0.0, "train.threads": 1}
     changes = {**case.tiny, **case.steps, **ending}
     config = change(chosen.config(task.config), {**changes, "data": data})
-    read = task.read(config)
-    steps = len(task.batches(task.settle(config, read), read, CPU))
+    read = task.load_data(config)
+    steps = len(task.batches(task.resolve(config, read), read, CPU))
     assert 2 <= steps <= 12
 
     def dying(config, facts):
-        ask, calls = task.objective(config, facts), []
+        ask, calls = task.loss(config, facts), []
 
         def of(model, batch):
             # The estimate trains copies as it likes; the run itself has its folder by then.
@@ -114,7 +114,7 @@ def test_a_run_killed_in_between_ends_as_one_that_a_command_trained_through(case
         return session.go(out=tmp_path / "killed", root=tmp_path, resume=resume, device="cpu")
 
     with pytest.raises(KeyboardInterrupt):
-        go(replace(task, objective=dying))
+        go(replace(task, loss=dying))
     assert RunFolder(tmp_path / "killed").latest_state()[0] == steps + 1
     ours = go(task, resume=True)
     command = ["train", case.task, "--data", data, "--out", str(tmp_path / "whole")]
@@ -134,7 +134,7 @@ def test_a_run_killed_in_between_ends_as_one_that_a_command_trained_through(case
     for mine, theirs in (states, weights):
         assert mine.keys() == theirs.keys()
         assert [name for name in mine if not torch.equal(mine[name], theirs[name])] == []
-    first = task.build(ours.config(task.config), read.facts).state_dict()
+    first = task.build_model(ours.config(task.config), read.metadata).state_dict()
     assert any(not torch.equal(weights[0][name], first[name]) for name in first), "it learnt"
 
 
@@ -147,29 +147,30 @@ def test_a_run_folder_explains_itself(case, run):
     assert not [name for name in names if "draft" in name]
     log = (run.folder.path / "log.txt").read_text(encoding="utf-8")
     epochs = case.learnt["train.epochs"]
-    for words in (*case.says, f"epoch {epochs} of {epochs}", "waited"):
+    for words in (*case.says, f"epoch {epochs} of {epochs}", "waiting for data"):
         assert words in log
     assert [line["epoch"] for line in run.metrics] == [*range(1, epochs + 1)]
 
 
 def test_a_loaded_run_is_the_one_that_was_trained(case, run):
     again = rg.load(run.folder.path, device="cpu")
-    assert again.config == run.config and again.facts == run.facts
+    assert again.config == run.config and again.metadata == run.metadata
     weights, stored = run.model.state_dict(), run.folder.read_tensors("model.safetensors")
     for name, weight in again.model.state_dict().items():
         assert torch.equal(weight, weights[name]) and torch.equal(weight, stored[name]), name
     epochs = case.learnt["train.epochs"]
-    assert f"{epochs} epochs, best validation.{case.decides}" in repr(again)
+    assert f"{epochs} epochs, best val/{case.decides}" in repr(again)
     assert '<img alt="curves" src="data:image/svg+xml;base64,' in again._repr_html_()
 
 
 def test_the_weights_kept_are_those_of_the_best_epoch(case, run):
-    best = [line for line in run.metrics if line["best"]][-1]
-    figures = [name for name in best if "." in name]
-    assert figures[0] == f"validation.{case.decides}"
-    assert best[figures[0]] == max(line[figures[0]] for line in run.metrics)
+    best = [line for line in run.metrics if line["is_best"]][-1]
+    figures = [name for name in best if name.startswith(("val/", "train_eval/"))]
+    assert figures[0] == f"val/{case.decides}"
+    choose = min if case.decides == "loss" else max
+    assert best[figures[0]] == choose(line[figures[0]] for line in run.metrics)
     with torch.no_grad():
-        found = run.task.measure(run.config, run.data, CPU)(run.model)
+        found = run.task.evaluate_quick(run.config, run.data, CPU)(run.model)
     assert found == pytest.approx({name: best[name] for name in figures}, rel=1e-4)
 
 
@@ -180,7 +181,7 @@ def test_figures_come_back_as_they_were_written(case, run, capsys):
     judged = run.evaluate("validation")
     values = json.loads(json.dumps(judged.to_values()))
     assert next(iter(values)) == case.judged
-    assert run.task.revive(values).to_values() == judged.to_values()
+    assert run.task.from_dict(values).to_values() == judged.to_values()
     assert run.evaluated("validation").to_values() == judged.to_values()
     assert run.evaluated("train") is None
     assert run.evaluate("validation").to_values() == judged.to_values(), "the same at every call"
@@ -189,14 +190,14 @@ def test_figures_come_back_as_they_were_written(case, run, capsys):
     damaged = ({**values, **each} for each in case.damaged)
     for strange in ({}, {case.judged: 3}, *damaged):
         with pytest.raises(ValueError, match="not the values of a"):
-            run.task.revive(strange)
+            run.task.from_dict(strange)
 
 
 def test_a_split_that_is_not_there_is_named(case, run):
     with pytest.raises(UserError) as refused:
         run.evaluate("tset")
     assert "no split 'tset'; there are train, validation, test" in str(refused.value)
-    assert run.held_out == ("test" if case.test else "validation")
+    assert run.test_split == ("test" if case.test else "validation")
     if not case.test:
         assert run.evaluate().to_values() == run.evaluate("validation").to_values()
         with pytest.raises(UserError) as refused:
@@ -212,8 +213,8 @@ def test_evaluate_prints_its_figures_and_compare_the_gap(case, run, capsys, tmp_
     assert "report.html" in out
     assert typed(run, "compare", str(run.folder.path), "--out", str(tmp_path / "c.png")) == 0
     last = run.metrics[-1]
-    gap = last[f"train.{case.decides}"] - last[f"validation.{case.decides}"]
-    assert f"{gap:.1%}" in capsys.readouterr().out
+    gap = last[f"train_eval/{case.decides}"] - last[f"val/{case.decides}"]
+    assert (f"{-gap:.3f}" if case.decides == "loss" else f"{gap:.1%}") in capsys.readouterr().out
     assert (tmp_path / "c.png").stat().st_size > 5_000
 
 
@@ -235,7 +236,7 @@ def test_an_item_gets_the_same_answer_in_whatever_way_it_is_given(case, run, tmp
 
 
 def test_rows_of_its_own_data_are_answered_in_order(case, run):
-    split = run.held_out
+    split = run.test_split
     name = Path(run.config.data).name
     first, second = run.predict(split=split, indices=[1, 0], **case.asking)
     assert (first.name, second.name) == (f"{name} {split}:1", f"{name} {split}:0")
@@ -244,7 +245,7 @@ def test_rows_of_its_own_data_are_answered_in_order(case, run):
 
 
 def test_the_command_prints_the_answers_of_python(case, run, capsys):
-    split = run.held_out
+    split = run.test_split
     words = ["--split", split, "--index", "0", "1", *asked_for(case)]
     answers = run.predict(split=split, indices=[0, 1], **case.asking)
     assert typed(run, "predict", *words, "--json") == 0
@@ -285,7 +286,7 @@ def shared(shared_run):
 
 def test_what_a_run_was_trained_with_is_settled(case, run):
     with pytest.raises(UserError) as refused:
-        run.predict(split=run.held_out, indices=0, model={"width": 8})
+        run.predict(split=run.test_split, indices=0, model={"width": 8})
     assert "model.width is settled" in str(refused.value)
 
 
@@ -327,7 +328,7 @@ def page_at(path: Path) -> dict:
 
 
 def test_look_writes_pages_and_pictures(case, run, tmp_path, capsys):
-    split = run.held_out
+    split = run.test_split
     for name in ("look.html", "look.png", "look.svg"):
         words = ("--split", split, "--index", "1", "--out", str(tmp_path / name))
         assert typed(run, "look", *words) == 0
@@ -357,6 +358,6 @@ def test_the_report_opens_and_holds_all_there_is_to_say(case, run):
     assert learning["data"]["runs"][0]["lines"] == run.metrics
     rows = {tuple(map(str, row)) for row in configuration["data"]["rows"]}
     assert any("width" in field for row in rows for field in row)
-    views = run.task.views(run.trained, run.data, "validation", run.evaluated("validation"))
+    views = run.task.report(run.trained, run.data, "validation", run.evaluated("validation"))
     assert titles[1:-1] == [section["title"] for section in views]
     assert views[0]["view"] == "figures"

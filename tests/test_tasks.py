@@ -75,10 +75,10 @@ def test_a_recipe_is_whole(task, name):
     config = recipe.config(find(task).load_config())
     assert build(type(config), to_values(config)) == config
     about = recipe.about
-    assert about.words and about.command.startswith(f"regard train {task}")
-    if about.expect:
-        assert about.hardware and about.minutes and about.figure and about.spread
-        assert 0 < about.expect <= 1
+    assert about.description and about.command.startswith(f"regard train {task}")
+    if about.expected:
+        assert about.hardware and about.minutes and about.metric and about.tolerance
+        assert 0 < about.expected <= (1 if not about.metric.startswith("loss") else 10)
 
 
 def test_each_set_of_data_has_at_most_one_recipe_of_its_own_and_the_rest_share_one():
@@ -95,9 +95,9 @@ def test_the_recipe_follows_the_data():
 
 def test_a_recipe_of_ones_own(tmp_path):
     mine = tmp_path / "mine.toml"
-    mine.write_text('data = "digits"\n[model]\nimage = 8\npatch = 4\n', encoding="utf-8")
+    mine.write_text('data = "digits"\n[model]\nimage_size = 8\npatch_size = 4\n', encoding="utf-8")
     config = read_recipe(mine, "classify").config(find("classify").load_config())
-    assert config.model.patch == 4 and config.data == "digits"
+    assert config.model.patch_size == 4 and config.data == "digits"
     assert choose_recipe("classify", str(mine)).values == read_recipe(mine, "classify").values
 
 
@@ -107,7 +107,7 @@ def test_a_recipe_of_ones_own(tmp_path):
         ("[model]\nwitdh = 3\n", "model.witdh"),
         ("[recipe]\ntask = 'other'\n", "recipe.task"),
         ("[recipe]\nminuts = 3\n", "recipe.minuts"),
-        ("batch = 'many'\n", "batch"),
+        ("batch_size = 'many'\n", "batch_size"),
         ("[model]\nwidth = 10\nheads = 4\n", "model.width"),
         ("data = ", ""),
     ],
@@ -141,11 +141,11 @@ print(rg.load.__module__, rg.Run.__name__, "load" in dir(rg))
 
 
 def test_changes_are_named_by_dots_or_by_nesting():
-    changes = {"batch": 8, "model": {"width": 32}, "train.optimiser.rate": 0.1}
+    changes = {"batch_size": 8, "model": {"width": 32}, "train.optimizer.lr": 0.1}
     assert dict(flattened(changes)) == {
-        "batch": 8,
+        "batch_size": 8,
         "model.width": 32,
-        "train.optimiser.rate": 0.1,
+        "train.optimizer.lr": 0.1,
     }
     assert dict(flattened({"augment": rg.ViTConfig(width=8, heads=2)}))["augment.width"] == 8
 

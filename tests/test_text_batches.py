@@ -19,11 +19,11 @@ from regard.data.batching import (
     windows,
 )
 from regard.data.lines import lined
-from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import TokenizerConfig, fit_vocabulary
 from strategies import examples
 
 CPU = torch.device("cpu")
-WORDS = fit_vocabulary(["a b c d e f"], VocabularyConfig(floor=1))
+WORDS = fit_vocabulary(["a b c d e f"], TokenizerConfig(min_frequency=1))
 numbers = st.lists(st.integers(3, 9), max_size=12)
 
 

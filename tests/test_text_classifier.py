@@ -15,19 +15,26 @@ from regard.attention import attend
 from regard.config import build, to_values
 from regard.errors import FieldError
 from regard.models.config import TextClassifierConfig
-from regard.models.ngram_head import GAIN, Votes
+from regard.models.ngram_head import GAIN, NgramHead
 from regard.models.text_classifier import TextClassifier
 from strategies import examples
 from test_bert import padded, tied
 from test_torch_oracles import Twins, scrambled
 
 W, N, C, H, K = 13, 7, 12, 3, 4  # words, length, width, heads, classes
-POOLS = pytest.mark.parametrize("pool", ["first", "mean", "max"])
+POOLS = pytest.mark.parametrize("pool", ["cls", "mean", "max"])
 
 
 def configured(**fields: object) -> TextClassifierConfig:
-    small = {"width": C, "layers": 2, "heads": H, "hidden": 20, "words": W, "length": N}
-    return TextClassifierConfig(**({**small, "classes": K} | fields))
+    small = {
+        "width": C,
+        "layers": 2,
+        "heads": H,
+        "mlp_width": 20,
+        "vocab_size": W,
+        "context_length": N,
+    }
+    return TextClassifierConfig(**({**small, "num_classes": K} | fields))
 
 
 def made(**fields: object) -> TextClassifier:
@@ -39,7 +46,7 @@ def theirs_of(config: TextClassifierConfig) -> tuple[TextClassifier, nn.Module, 
     """Ours and transformers', with the same weights."""
     transformers = pytest.importorskip("transformers")
     bert, their_bert, twins = tied(config, torch.float64)
-    their_bert.config.num_labels = config.classes
+    their_bert.config.num_labels = config.num_classes
     theirs = transformers.BertForSequenceClassification(their_bert.config).double().eval()
     theirs.bert = their_bert
     ours = TextClassifier(config).double().eval()
@@ -51,7 +58,7 @@ def theirs_of(config: TextClassifierConfig) -> tuple[TextClassifier, nn.Module, 
 @examples(15)
 @given(st.lists(st.integers(1, N), min_size=1, max_size=3), st.booleans(), st.integers(2, 5))
 def test_scores_and_gradients_are_those_of_transformers(lengths, pairs, classes):
-    ours, theirs, twins = theirs_of(configured(pool="first", pooler=True, classes=classes))
+    ours, theirs, twins = theirs_of(configured(pool="cls", pooler=True, num_classes=classes))
     positions = padded(*lengths)
     words = torch.randint(W, positions.shape)
     segments = torch.randint(2, positions.shape) if pairs else None
@@ -72,11 +79,11 @@ def test_what_is_read_off_is_what_its_name_says(pool, pooler):
     for row, n in enumerate((3, 7, 1)):
         vectors = hidden[row, :n]
         of = {
-            "first": vectors[0],
+            "cls": vectors[0],
             "mean": sum(vectors) / n,
             "max": torch.stack([max(column, key=lambda x: x.item()) for column in vectors.T]),
         }[pool]
-        if pooler and pool == "first":
+        if pooler and pool == "cls":
             of = torch.tanh(model.bert.pooler(of))
         torch.testing.assert_close(found[row], of)
     torch.testing.assert_close(model(words, positions=positions), model.head(found))
@@ -90,7 +97,7 @@ def test_padding_has_no_say_and_gets_no_gradient(pool):
     wide[:, :5] = words
     torch.testing.assert_close(model(wide, positions=where), alone)
     model(wide, positions=where).square().sum().backward()
-    rows = model.bert.embed.table.weight.grad.abs().sum(-1)
+    rows = model.bert.token_embedding.weight.grad.abs().sum(-1)
     assert rows[0] == 0 and rows[words].min() > 0
     torch.testing.assert_close(model(words, positions=range(5)), alone)
     torch.testing.assert_close(model(words, positions=torch.arange(5)), alone)  # of all rows
@@ -112,7 +119,7 @@ def test_the_fast_attention_is_the_plain_one(pool):
 
 
 def test_dropout_of_the_head_is_for_training_alone():
-    model, words = made(head_dropout=0.5), torch.randint(W, (1, N))
+    model, words = made(classifier_dropout=0.5), torch.randint(W, (1, N))
     assert torch.equal(model(words), model(words))
     read = []
     model.head.register_forward_pre_hook(lambda _, given: read.append(given[0]))
@@ -121,15 +128,18 @@ def test_dropout_of_the_head_is_for_training_alone():
 
 
 def test_a_configuration_survives_and_contradictions_are_named():
-    config = configured(pool="max", head_dropout=0.2)
+    config = configured(pool="max", classifier_dropout=0.2)
     assert build(TextClassifierConfig, to_values(config)) == config
-    for fields, name in (({"classes": 1}, "classes"), ({"head_dropout": 1.0}, "head_dropout")):
+    for fields, name in (
+        ({"num_classes": 1}, "num_classes"),
+        ({"classifier_dropout": 1.0}, "classifier_dropout"),
+    ):
         with expect_error(FieldError, field=name):
             configured(**fields)
 
 
 def test_words_and_pairs_vote_by_the_table_and_padding_does_not():
-    votes = Votes(W, 50, K).double()
+    votes = NgramHead(W, 50, K).double()
     nn.init.normal_(votes.table.weight)
     positions = padded(5, 1, 3)
     words = torch.randint(W, positions.shape)
@@ -145,20 +155,20 @@ def test_words_and_pairs_vote_by_the_table_and_padding_does_not():
 
 
 def test_neighbours_in_the_other_order_vote_otherwise():
-    votes = Votes(1000, 1 << 18, 2)
+    votes = NgramHead(1000, 1 << 18, 2)
     words = torch.randint(1000, (1, 200))
     assert (votes.pairs(words) != votes.pairs(words.flip(1)).flip(1)).all()
 
 
 def test_scores_are_the_mean_of_two_opinions_each_of_which_learns_alone():
-    model = made(votes=64)
+    model = made(ngram_buckets=64)
     positions, words = padded(6, 4), torch.randint(W, (2, 6))
     both = model(words, positions=positions)
     opinions = model(words, positions=positions, each=True)
     assert opinions.shape == (2, 2, K)
     torch.testing.assert_close(both, opinions.mean(0))
-    torch.testing.assert_close(opinions[1], model.votes(words, positions))
-    (taught,) = grad(opinions[0].sum(), list(model.votes.parameters()))
+    torch.testing.assert_close(opinions[1], model.ngram(words, positions))
+    (taught,) = grad(opinions[0].sum(), list(model.ngram.parameters()))
     assert not taught.any()  # what the reader says teaches the votes nothing
     without = made()
     assert without(words, positions=positions, each=True).shape == (1, 2, K)
@@ -166,8 +176,8 @@ def test_scores_are_the_mean_of_two_opinions_each_of_which_learns_alone():
 
 @pytest.mark.parametrize("say", [0.0, 0.25, 1.0, 3.0])
 def test_votes_count_for_as_much_as_is_said(say):
-    model = made(votes=64, say=say)
-    nn.init.normal_(model.votes.table.weight)
+    model = made(ngram_buckets=64, ngram_weight=say)
+    nn.init.normal_(model.ngram.table.weight)
     positions, words = padded(6, 4), torch.randint(W, (2, 6))
     reader, votes = model(words, positions=positions, each=True)
     torch.testing.assert_close(
@@ -178,9 +188,9 @@ def test_votes_count_for_as_much_as_is_said(say):
 @pytest.mark.parametrize(
     ("fields", "name"),
     [
-        ({"votes": -1}, "votes"),
-        ({"say": -0.5}, "say"),
-        ({"say": math.inf}, "say"),
+        ({"ngram_buckets": -1}, "ngram_buckets"),
+        ({"ngram_weight": -0.5}, "ngram_weight"),
+        ({"ngram_weight": math.inf}, "ngram_weight"),
     ],
 )
 def test_votes_that_make_no_sense_are_refused(fields, name):

@@ -22,9 +22,9 @@ from regard.inspection.text_maps import (
 from regard.models.bert import Bert
 from regard.models.config import BertConfig, GPTConfig, Seq2SeqConfig
 from regard.models.gpt import GPT
-from regard.models.seq2seq import Sentences, Seq2Seq
+from regard.models.seq2seq import Seq2Seq, TokenBatch
 
-SMALL = {"words": 11, "width": 8, "heads": 2, "layers": 3, "length": 9}
+SMALL = {"vocab_size": 11, "width": 8, "heads": 2, "layers": 3, "context_length": 9}
 close = partial(torch.testing.assert_close, rtol=0, atol=1e-12)
 
 
@@ -78,9 +78,9 @@ def weights_by_hand(layer, x, context=None, **where):
 @torch.no_grad()
 def maps_by_hand(model, words, positions, context=None, context_positions=None):
     """Every block of a pre-norm model written out, its weights kept on the way."""
-    x = model.place.embed(model.embed(words), positions)
+    x = model.pos_embed.embed(model.token_embedding(words), positions)
     own, across = [], []
-    for block in model.decoder:
+    for block in model.blocks:
         y = block.attention_norm(x)
         own.append(weights_by_hand(block.attention, y, q_pos=positions, k_pos=positions))
         x = x + block.attention(y, positions=positions)
@@ -91,16 +91,16 @@ def maps_by_hand(model, words, positions, context=None, context_positions=None):
             x = x + block.cross(
                 y, context, positions=positions, context_positions=context_positions
             )
-        x = x + block.feed_forward(block.feed_forward_norm(x))
+        x = x + block.mlp(block.mlp_norm(x))
     return torch.stack(own, 1), torch.stack(across, 1) if across else None
 
 
 # A text that reads itself
 
 
-@pytest.mark.parametrize("groups", [2, 1], ids="groups={}".format)
+@pytest.mark.parametrize("groups", [2, 1], ids="kv_heads={}".format)
 def test_a_texts_maps_are_the_weights_written_out(groups):
-    model, words = writer(groups=groups), text(4, 7)
+    model, words = writer(kv_heads=groups), text(4, 7)
     maps = text_maps(model, words)
     assert maps.shape == (4, 3, 2, 7, 7)
     close(maps, maps_by_hand(model, words, torch.arange(7))[0])
@@ -109,9 +109,9 @@ def test_a_texts_maps_are_the_weights_written_out(groups):
     assert maps.std((0, 1, 2))[-1].min() > 0.01, "heads and layers differ"
 
 
-@pytest.mark.parametrize("place", ["rotary", "sinusoidal", "none"])
+@pytest.mark.parametrize("place", ["rope", "sinusoidal", "none"])
 def test_a_word_looks_the_same_whatever_comes_after_it(place):
-    model, words = writer(place=place), text(2, 7)
+    model, words = writer(pos_embed=place), text(2, 7)
     changed = torch.cat((words[:, :4], 10 - words[:, 4:]), 1)
     close(text_maps(model, words)[..., :4, :4], text_maps(model, changed)[..., :4, :4])
     close(text_maps(model, words)[..., :4, :4], text_maps(model, words[:, :4]))
@@ -136,17 +136,17 @@ def test_padding_of_a_text_neither_looks_nor_is_looked_at():
 # A text that is read both ways
 
 
-@pytest.mark.parametrize("order", ["pre", "post"])
-def test_a_readers_maps_are_the_weights_written_out(order):
-    model, words, where = reader(order=order), text(3, 7), rows_of(7, 4, 1)
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_a_readers_maps_are_the_weights_written_out(norm_first):
+    model, words, where = reader(norm_first=norm_first), text(3, 7), rows_of(7, 4, 1)
     segments = (torch.arange(7) > 2).long().expand(3, 7)
     maps = bert_maps(model, words, segments, positions=where)
     assert maps.shape == (3, 3, 2, 7, 7)
     with torch.no_grad():
-        x = model.embed(words) + model.segment(segments)
-        x = model.embed_norm(model.place.embed(x, where))
+        x = model.token_embedding(words) + model.token_type_embedding(segments)
+        x = model.embed_norm(model.pos_embed.embed(x, where))
         for depth, block in enumerate(model.blocks):
-            y = block.attention_norm(x) if order == "pre" else x
+            y = block.attention_norm(x) if norm_first else x
             by_hand = weights_by_hand(block.attention, y, q_pos=where, k_pos=where)
             close(maps[:, depth], by_hand)
             x = block(x, positions=where)
@@ -163,7 +163,7 @@ def test_a_readers_maps_are_the_weights_written_out(order):
 
 def test_alignments_are_the_weights_written_out():
     model, words, where = translator(), text(3, 5), rows_of(6, 3, 2)
-    source = Sentences(text(3, 6, seed=2), where)
+    source = TokenBatch(text(3, 6, seed=2), where)
     maps = alignment_maps(model, source, words)
     assert maps.shape == (3, 3, 2, 5, 6)
     with torch.no_grad():
@@ -177,10 +177,10 @@ def test_alignments_are_the_weights_written_out():
 def test_padding_on_either_side_has_zeros_and_changes_nothing():
     model, words, where = translator(), text(3, 5), rows_of(5, 2, 4)
     sources, lengths = text(3, 6, seed=2), (6, 3, 2)
-    source = Sentences(sources, rows_of(*lengths))
+    source = TokenBatch(sources, rows_of(*lengths))
     maps = alignment_maps(model, source, words, positions=where)
     for row, (n, m) in enumerate(zip((5, 2, 4), lengths, strict=True)):
-        alone = alignment_maps(model, Sentences(sources[row, None, :m]), words[row, None, :n])
+        alone = alignment_maps(model, TokenBatch(sources[row, None, :m]), words[row, None, :n])
         close(maps[row, ..., :n, :m], alone[0])
     close(maps.sum(-1), (where >= 0)[:, None, None].expand(3, 3, 2, 5).double())
 
@@ -189,35 +189,35 @@ def test_several_translations_of_a_sentence_have_a_map_each():
     model, words = translator(), text(6, 5)
     sources = text(2, 4, seed=2)
     where, lengths = rows_of(5, 1, 3, 5, 4, 2), rows_of(4, 3)
-    maps = alignment_maps(model, Sentences(sources, lengths), words, positions=where)
-    twins = Sentences(sources.repeat_interleave(3, 0), lengths.repeat_interleave(3, 0))
+    maps = alignment_maps(model, TokenBatch(sources, lengths), words, positions=where)
+    twins = TokenBatch(sources.repeat_interleave(3, 0), lengths.repeat_interleave(3, 0))
     close(maps, alignment_maps(model, twins, words, positions=where))
 
 
-@pytest.mark.parametrize("order", ["pre", "post"])
-def test_a_watched_model_reads_with_the_maps_it_shows(order):
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_a_watched_model_reads_with_the_maps_it_shows(norm_first):
     """Each map times the values is what the layer read: the proof that it is the map used."""
     from regard.attention import watch
 
-    model, words = translator(order=order), text(2, 5)
-    source = Sentences(text(2, 6, seed=2))
+    model, words = translator(norm_first=norm_first), text(2, 5)
+    source = TokenBatch(text(2, 6, seed=2))
     maps = alignment_maps(model, source, words)
-    with torch.no_grad(), watch(model, "decoder.*.cross") as seen:
+    with torch.no_grad(), watch(model, "blocks.*.cross") as seen:
         model(source, words)
     for depth, layer in enumerate(seen.values()):
-        assert layer.name == f"decoder.{depth}.cross"
-        close(maps[:, depth] @ layer.call.v, layer.read)
+        assert layer.name == f"blocks.{depth}.cross"
+        close(maps[:, depth] @ layer.call.v, layer.output)
 
 
 @pytest.mark.parametrize("n", [4, 7], ids="n={}".format)  # a head is 4 wide
 def test_a_map_between_channels_is_refused_as_one_of_words_whatever_its_shape(n):
-    model = reader(attention="channels")
+    model = reader(attention="channel")
     with expect_error(ValueError):
         bert_maps(model, text(2, n))
     other = translator()
-    other.decoder[1].cross.attention = attend_channels
+    other.blocks[1].cross.attention = attend_channels
     with expect_error(ValueError):
-        alignment_maps(other, Sentences(text(2, n)), text(2, n))
+        alignment_maps(other, TokenBatch(text(2, n)), text(2, n))
     assert not has_places(model) and not has_places(deepcopy(model)) and has_places(other)
 
 
@@ -226,7 +226,7 @@ def test_a_model_in_training_is_refused(build):
     model = build(dropout=0.1).train()
     with expect_error(ValueError):
         if build is translator:
-            alignment_maps(model, Sentences(text(1, 3)), text(1, 3))
+            alignment_maps(model, TokenBatch(text(1, 3)), text(1, 3))
         else:
             (text_maps if build is writer else bert_maps)(model, text(1, 3))
 

@@ -24,7 +24,7 @@ from regard.training.threads import (
     threads_to_try,
 )
 
-TINY = {"model": {"width": 16, "layers": 1, "heads": 2, "hidden": 32}, "batch": 256}
+TINY = {"model": {"width": 16, "layers": 1, "heads": 2, "mlp_width": 32}, "batch_size": 256}
 
 
 @pytest.fixture(autouse=True)

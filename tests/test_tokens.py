@@ -16,16 +16,16 @@ from regard.data import tokens as module
 from regard.data.corpus import read_corpus
 from regard.data.letters import CharacterVocabulary
 from regard.data.text import Span, Text
-from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import TokenizerConfig, fit_vocabulary
 from regard.data.tokens import tokenised, tokens_folder, tokens_in_memory, tokens_of
 from regard.errors import DataIssue
 
 LINES = "".join(f"Line {n}: a dog's life, 犬 🐕!\n" for n in range(300))
 KINDS = {
-    "words": VocabularyConfig(kind="words", floor=2),
-    "bytes": VocabularyConfig(kind="bytes", size=300),
-    "characters": VocabularyConfig(kind="characters"),
-    "raw": VocabularyConfig(kind="raw"),
+    "word": TokenizerConfig(name="word", min_frequency=2),
+    "bpe": TokenizerConfig(name="bpe", vocab_size=300),
+    "char": TokenizerConfig(name="char"),
+    "byte": TokenizerConfig(name="byte"),
 }
 
 
@@ -65,14 +65,14 @@ def test_what_is_kept_are_the_numbers_of_the_whole(text, kind):
         assert tokens.numbers.dtype == np.uint16 and tokens.numbers.tolist() == plain
         assert tokens.bytes == len(LINES.encode()) and len(tokens) == len(plain)
         assert tokenised(text, vocabulary).tolist() == plain
-    assert tokens.unknown == (plain.count(3) if kind in ("words", "characters") else 0)
+    assert tokens.unknown == (plain.count(3) if kind in ("word", "char") else 0)
     memory = tokens_in_memory(text, vocabulary)
     np.testing.assert_array_equal(memory.numbers, tokens.numbers)
     assert (memory.bytes, memory.unknown) == (tokens.bytes, tokens.unknown)
 
 
 def test_what_the_vocabulary_does_not_have_is_counted(text):
-    vocabulary = fit_vocabulary(["Line a dog's life"], KINDS["characters"])
+    vocabulary = fit_vocabulary(["Line a dog's life"], KINDS["char"])
     known = sum(sign in vocabulary.characters for sign in LINES)
     tokens = tokens_of(text, vocabulary)
     assert 0 < known < len(LINES) and tokens.unknown == len(LINES) - known
@@ -88,7 +88,7 @@ def test_a_large_vocabulary_takes_32_bits():
 
 
 def test_an_empty_text_has_no_numbers(monkeypatch):
-    vocabulary = fit_vocabulary([], KINDS["raw"])
+    vocabulary = fit_vocabulary([], KINDS["byte"])
     seen = encodings(monkeypatch)
     for tokens in (tokens_of(Text(), vocabulary), tokens_of(Text(), vocabulary)):
         assert len(tokens) == tokens.bytes == tokens.unknown == 0
@@ -97,11 +97,11 @@ def test_an_empty_text_has_no_numbers(monkeypatch):
 
 def test_a_second_time_nothing_is_encoded_unless_text_or_vocabulary_changed(text, monkeypatch):
     seen = encodings(monkeypatch)
-    raw, more = fit_vocabulary([], KINDS["raw"]), fit_vocabulary([], KINDS["raw"], extra=["mask"])
+    raw, more = fit_vocabulary([], KINDS["byte"]), fit_vocabulary([], KINDS["byte"], extra=["mask"])
     for _ in range(2):
         assert tokens_of(text, raw).numbers[0] + 1 == tokens_of(text, more).numbers[0]
     assert len(seen) == 2
-    one, other = (fit_vocabulary([signs * 2], KINDS["characters"]) for signs in ("dog", "cat"))
+    one, other = (fit_vocabulary([signs * 2], KINDS["char"]) for signs in ("dog", "cat"))
     assert tokens_of(text, one).unknown != tokens_of(text, other).unknown
     del seen[2:]
     tokens_of(Text((LINES,)), raw)  # the same text, in memory
@@ -152,7 +152,7 @@ def spoil_by_a_file(entry: Path) -> None:
     ],
 )
 def test_a_damaged_entry_is_made_again(text, monkeypatch, spoil):
-    vocabulary = fit_vocabulary(text, KINDS["characters"])
+    vocabulary = fit_vocabulary(text, KINDS["char"])
     expected = tokens_of(text, vocabulary).numbers.tolist()
     (entry,) = tokens_folder().iterdir()
     spoil(entry)
@@ -169,7 +169,7 @@ def test_nothing_half_written_is_ever_in_place(text, monkeypatch):
 
     monkeypatch.setattr(module, "encoded", stopped)
     with pytest.raises(KeyboardInterrupt):
-        tokens_of(text, fit_vocabulary([], KINDS["raw"]))
+        tokens_of(text, fit_vocabulary([], KINDS["byte"]))
     assert list(tokens_folder().iterdir()) == []
 
 
@@ -177,7 +177,7 @@ def test_a_fault_in_the_text_is_told_and_nothing_is_kept(text):
     (span,) = text.pieces
     span.path.write_bytes(LINES.encode()[:-1] + b"\xff")
     with expect_error(DataIssue, kind="encoding", file="book.txt"):
-        tokens_of(text, fit_vocabulary([], KINDS["raw"]))
+        tokens_of(text, fit_vocabulary([], KINDS["byte"]))
     assert list(tokens_folder().iterdir()) == []
 
 
@@ -186,7 +186,7 @@ def test_a_text_that_changes_meanwhile_is_not_kept_under_the_wrong_name(text):
     (span,) = text.pieces
     span.path.write_text(LINES.replace("dog", "cat"), encoding="utf-8", newline="")
     with expect_error(DataIssue, kind="changed"):
-        tokens_of(text, fit_vocabulary([], KINDS["raw"]))
+        tokens_of(text, fit_vocabulary([], KINDS["byte"]))
     assert list(tokens_folder().iterdir()) == []
 
 
@@ -211,7 +211,7 @@ def full(monkeypatch, tmp_path) -> None:
 
 @pytest.mark.parametrize("trouble", [unwritable, full])
 def test_without_a_place_to_keep_them_numbers_are_still_given(text, tmp_path, monkeypatch, trouble):
-    vocabulary = fit_vocabulary(text, KINDS["characters"])
+    vocabulary = fit_vocabulary(text, KINDS["char"])
     expected = tokens_of(text, vocabulary)
     shutil.rmtree(tokens_folder())
     trouble(monkeypatch, tmp_path)
@@ -231,7 +231,7 @@ def test_a_large_file_takes_little_memory(tmp_path, monkeypatch):
         for _ in range(50):
             file.write(line.encode() * 19_000)
     assert path.stat().st_size > 50 * 10**6
-    vocabulary = fit_vocabulary([line * 2], KINDS["characters"])
+    vocabulary = fit_vocabulary([line * 2], KINDS["char"])
     tracemalloc.start()
     try:
         corpus = read_corpus(path)

@@ -8,11 +8,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard import Block, FeedForward, MultiHead, StackConfig, attend, attend_fused, causal, stack
+from regard import (
+    MLP,
+    Block,
+    MultiHeadAttention,
+    StackConfig,
+    attend,
+    attend_fused,
+    causal,
+    make_blocks,
+)
 
 LIMITS = {torch.float64: 1e-10, torch.float32: 1e-5}  # of the largest entry
 DTYPES = pytest.mark.parametrize("dtype", LIMITS, ids=["float64", "float32"])
-ORDERS = pytest.mark.parametrize("order", ["pre", "post"])
+ORDERS = pytest.mark.parametrize("norm_first", [True, False])
 
 B, N, M, C, H, F = 2, 5, 7, 12, 3, 20  # batch, queries, keys, width, heads, feed-forward width
 
@@ -42,7 +51,7 @@ class Twins:
         if ours.bias is not None:
             self.tie(ours.bias, theirs.bias)
 
-    def heads(self, ours: MultiHead, theirs: nn.MultiheadAttention) -> None:
+    def heads(self, ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
         for i, (name, layer) in enumerate({"q": ours.to_q, "k": ours.to_k, "v": ours.to_v}.items()):
 
             def third(whole: Tensor, i: int = i) -> Tensor:
@@ -64,9 +73,9 @@ class Twins:
         if ours.cross is not None:
             self.heads(ours.cross, theirs.multihead_attn)
             self.layer(ours.cross_norm, theirs.norm2)
-        self.layer(ours.feed_forward.to_hidden, theirs.linear1)
-        self.layer(ours.feed_forward.to_out, theirs.linear2)
-        self.layer(ours.feed_forward_norm, theirs.norm2 if ours.cross is None else theirs.norm3)
+        self.layer(ours.mlp.fc1, theirs.linear1)
+        self.layer(ours.mlp.fc2, theirs.linear2)
+        self.layer(ours.mlp_norm, theirs.norm2 if ours.cross is None else theirs.norm3)
 
     def agree(
         self, model: nn.Module, ours: Tensor, theirs: Tensor, inputs: Sequence[Tensor]
@@ -127,7 +136,7 @@ def future(n: int) -> Tensor:
 def test_multihead_is_torchs_self_attention(kind, attention, bias, dtype):
     theirs = scrambled(nn.MultiheadAttention(C, H, bias=bias, batch_first=True), dtype)
     mask = causal if "causal" in kind else None
-    ours = MultiHead(C, H, bias=bias, attention=attention, mask=mask).to(dtype)
+    ours = MultiHeadAttention(C, H, bias=bias, attention=attention, mask=mask).to(dtype)
     twins = Twins()
     twins.heads(ours, theirs)
     x = leaf(B, N, C, dtype=dtype)
@@ -153,7 +162,7 @@ def test_multihead_is_torchs_cross_attention(kind, context_width, bias, dtype):
     theirs = scrambled(
         nn.MultiheadAttention(C, H, bias=bias, kdim=w, vdim=w, batch_first=True), dtype
     )
-    ours = MultiHead(C, H, bias=bias, context_width=w).to(dtype)
+    ours = MultiHeadAttention(C, H, bias=bias, context_width=w).to(dtype)
     twins = Twins()
     twins.heads(ours, theirs)
     x, context = leaf(B, N, C, dtype=dtype), leaf(B, M, w, dtype=dtype)
@@ -170,7 +179,7 @@ def test_weights_are_torchs_weights_head_by_head():
         seen.append(attend(*args, **options))
         return seen[-1]
 
-    ours = MultiHead(C, H, attention=look, mask=causal).double()
+    ours = MultiHeadAttention(C, H, attention=look, mask=causal).double()
     Twins().heads(ours, theirs)
     x = leaf(B, N, C, dtype=torch.float64)
     ours(x)
@@ -182,14 +191,14 @@ def test_weights_are_torchs_weights_head_by_head():
 @ORDERS
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("kind", ["whole", "causal", "padded"])
-def test_a_block_is_torchs_encoder_layer(kind, activation, order, dtype):
-    options = {"dropout": 0.0, "batch_first": True, "norm_first": order == "pre"}
+def test_a_block_is_torchs_encoder_layer(kind, activation, norm_first, dtype):
+    options = {"dropout": 0.0, "batch_first": True, "norm_first": norm_first}
     theirs = scrambled(nn.TransformerEncoderLayer(C, H, F, activation=activation, **options), dtype)
     ours = Block(
-        MultiHead(C, H, mask=causal if kind == "causal" else None),
-        FeedForward(C, F, activation),
+        MultiHeadAttention(C, H, mask=causal if kind == "causal" else None),
+        MLP(C, F, activation),
         norm=partial(nn.LayerNorm, C),
-        order=order,
+        norm_first=norm_first,
     ).to(dtype)
     twins = Twins()
     twins.block(ours, theirs)
@@ -205,15 +214,15 @@ def test_a_block_is_torchs_encoder_layer(kind, activation, order, dtype):
 @ORDERS
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("kind", ["whole", "padded context"])
-def test_a_block_with_cross_attention_is_torchs_decoder_layer(kind, activation, order, dtype):
-    options = {"dropout": 0.0, "batch_first": True, "norm_first": order == "pre"}
+def test_a_block_with_cross_attention_is_torchs_decoder_layer(kind, activation, norm_first, dtype):
+    options = {"dropout": 0.0, "batch_first": True, "norm_first": norm_first}
     theirs = scrambled(nn.TransformerDecoderLayer(C, H, F, activation=activation, **options), dtype)
     ours = Block(
-        MultiHead(C, H, mask=causal),
-        FeedForward(C, F, activation),
-        cross=MultiHead(C, H),
+        MultiHeadAttention(C, H, mask=causal),
+        MLP(C, F, activation),
+        cross=MultiHeadAttention(C, H),
         norm=partial(nn.LayerNorm, C),
-        order=order,
+        norm_first=norm_first,
     ).to(dtype)
     twins = Twins()
     twins.block(ours, theirs)
@@ -228,8 +237,8 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, config: StackConfig) -> None:
         super().__init__()
-        self.encoder = stack(config)
-        self.decoder = stack(config, mask=causal, context_width=config.width)
+        self.encoder = make_blocks(config)
+        self.decoder = make_blocks(config, mask=causal, context_width=config.width)
         self.encoder_norm, self.decoder_norm = nn.LayerNorm(C), nn.LayerNorm(C)
 
     def forward(self, source: Tensor, x: Tensor, source_positions: Tensor) -> Tensor:
@@ -245,12 +254,14 @@ class EncoderDecoder(nn.Module):
 @DTYPES
 @ORDERS
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_two_stacks_are_torchs_transformer(activation, order, dtype):
+def test_two_stacks_are_torchs_transformer(activation, norm_first, dtype):
     theirs = scrambled(
-        nn.Transformer(C, H, 2, 2, F, 0.0, activation, batch_first=True, norm_first=order == "pre"),
+        nn.Transformer(C, H, 2, 2, F, 0.0, activation, batch_first=True, norm_first=norm_first),
         dtype,
     )
-    config = StackConfig(width=C, heads=H, layers=2, hidden=F, feed_forward=activation, order=order)
+    config = StackConfig(
+        width=C, heads=H, layers=2, mlp_width=F, activation=activation, norm_first=norm_first
+    )
     ours, twins = EncoderDecoder(config).to(dtype), Twins()
     for mine, their in zip(ours.encoder, theirs.encoder.layers, strict=True):
         twins.block(mine, their)
@@ -294,26 +305,26 @@ def heads_by_hand(w: dict[str, np.ndarray], x: np.ndarray, heads: int, groups: i
 
 
 def swiglu_by_hand(w: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
-    hidden = x @ w["feed_forward.to_hidden.weight"].T
-    gated = hidden / (1 + np.exp(-hidden)) * (x @ w["feed_forward.to_gate.weight"].T)
-    return gated @ w["feed_forward.to_out.weight"].T
+    hidden = x @ w["mlp.fc1.weight"].T
+    gated = hidden / (1 + np.exp(-hidden)) * (x @ w["mlp.gate.weight"].T)
+    return gated @ w["mlp.fc2.weight"].T
 
 
 @ORDERS
-@pytest.mark.parametrize("groups", [4, 2, 1], ids="groups={}".format)
-def test_a_block_with_rmsnorm_and_swiglu_is_the_one_written_by_hand(groups, order):
+@pytest.mark.parametrize("groups", [4, 2, 1], ids="kv_heads={}".format)
+def test_a_block_with_rmsnorm_and_swiglu_is_the_one_written_by_hand(groups, norm_first):
     config = StackConfig(
         width=16,
         heads=4,
-        groups=groups,
+        kv_heads=groups,
         layers=1,
-        feed_forward="swiglu",
-        norm="rms",
-        order=order,
-        eps=1e-3,
+        activation="swiglu",
+        norm="rmsnorm",
+        norm_first=norm_first,
+        norm_eps=1e-3,
         bias=False,
     )
-    (block,) = stack(config, mask=causal)
+    (block,) = make_blocks(config, mask=causal)
     scrambled(block, torch.float64)
     parameters = dict(block.named_parameters())
     x = leaf(N, 16, dtype=torch.float64)
@@ -322,13 +333,13 @@ def test_a_block_with_rmsnorm_and_swiglu_is_the_one_written_by_hand(groups, orde
         w, x = numbers, numbers["x"]
         steps = [
             ("attention_norm.weight", partial(heads_by_hand, w, heads=4, groups=groups)),
-            ("feed_forward_norm.weight", partial(swiglu_by_hand, w)),
+            ("mlp_norm.weight", partial(swiglu_by_hand, w)),
         ]
         for norm, sublayer in steps:
-            if order == "pre":
-                x = x + sublayer(x=rms(x, w[norm], config.eps))
+            if norm_first:
+                x = x + sublayer(x=rms(x, w[norm], config.norm_eps))
             else:
-                x = rms(x + sublayer(x=x), w[norm], config.eps)
+                x = rms(x + sublayer(x=x), w[norm], config.norm_eps)
         return x
 
     ours = block(x)

@@ -14,20 +14,22 @@ from regard.data.config import AugmentConfig
 from regard.models import ViT, ViTConfig
 from regard.run_folder import RunFolder
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.classify.data import Facts
+from regard.tasks.classify.data import Metadata
 from regard.tasks.classify.loss import objective
-from regard.training.config import OptimiserConfig, TrainConfig
-from regard.training.cuda_graph import CapturedStep
+from regard.training.config import OptimizerConfig, TrainConfig
+from regard.training.cuda_graph import CudaGraphStep
 from regard.training.estimate import estimate
 from regard.training.fit import Diverged, Progress, Trainer, train
 
 pytestmark = pytest.mark.cuda
 
 CONFIG = TrainConfig(
-    epochs=3, average=0.9, optimiser=OptimiserConfig("muon", rate=1e-3), capture="on"
+    epochs=3, ema_decay=0.9, optimizer=OptimizerConfig("muon", lr=1e-3), cuda_graph="on"
 )
-VARIED = AugmentConfig(crop=2, flip=True, erase=0.3, mixup=0.4, operations=1)
-FACTS = Facts(
+VARIED = AugmentConfig(
+    crop_padding=2, hflip=True, random_erasing=0.3, mixup_alpha=0.4, randaugment_ops=1
+)
+FACTS = Metadata(
     data="noise",
     digest="",
     classes=tuple("0123456789"),
@@ -61,11 +63,13 @@ class Noise:
 
 def model(dropout: float = 0.1) -> nn.Module:
     torch.manual_seed(0)
-    return ViT(ViTConfig(image=16, width=32, layers=2, heads=2, classes=10, dropout=dropout)).cuda()
+    return ViT(
+        ViTConfig(image_size=16, width=32, layers=2, heads=2, num_classes=10, dropout=dropout)
+    ).cuda()
 
 
 def learn():
-    return objective(ClassifyConfig(augment=VARIED, smoothing=0.1), FACTS)
+    return objective(ClassifyConfig(augment=VARIED, label_smoothing=0.1), FACTS)
 
 
 def nothing(_: nn.Module) -> dict[str, float]:
@@ -82,10 +86,12 @@ def trained(path, config: TrainConfig, **options) -> Trainer:
 @pytest.mark.parametrize("kind", ["muon", "adamw"])
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_recorded_steps_give_the_weights_of_steps_that_were_made(tmp_path, kind, accumulate):
-    config = replace(CONFIG, accumulate=accumulate, optimiser=replace(CONFIG.optimiser, kind=kind))
-    made = trained(tmp_path / "made", replace(config, capture="off"))
+    config = replace(
+        CONFIG, grad_accum_steps=accumulate, optimizer=replace(CONFIG.optimizer, name=kind)
+    )
+    made = trained(tmp_path / "made", replace(config, cuda_graph="off"))
     played = trained(tmp_path / "played", config)
-    assert isinstance(played.step, CapturedStep) and not played.step.trouble
+    assert isinstance(played.step, CudaGraphStep) and not played.step.trouble
     assert len(played.step.recordings) == 2  # of full batches, and of the last one of an epoch
     for name, weight in made.model.state_dict().items():
         torch.testing.assert_close(played.model.state_dict()[name], weight, msg=name)
@@ -94,12 +100,12 @@ def test_recorded_steps_give_the_weights_of_steps_that_were_made(tmp_path, kind,
     for name, weight in made.average.weights.items():
         assert torch.equal(played.average.weights[name], weight), name
     losses = [RunFolder(tmp_path / who).metrics() for who in ("made", "played")]
-    assert [line["loss"] for line in losses[0]] == [line["loss"] for line in losses[1]]
+    assert [line["train/loss"] for line in losses[0]] == [line["train/loss"] for line in losses[1]]
 
 
 @pytest.mark.parametrize("capture", ["on", "off"])
 def test_a_run_that_goes_on_is_the_run_that_was_not_stopped(tmp_path, capture):
-    config = replace(CONFIG, capture=capture, deterministic=True)
+    config = replace(CONFIG, cuda_graph=capture, deterministic=True)
     through, again, run = model(), model(), RunFolder.at(tmp_path / "b")
     train(through, Noise(), learn(), nothing, config, RunFolder.at(tmp_path / "a"))
 
@@ -140,7 +146,7 @@ def test_a_loss_that_is_no_number_is_told_with_its_own_step_though_it_is_read_la
             Dark(),
             poisoned,
             nothing,
-            replace(CONFIG, capture=capture),
+            replace(CONFIG, cuda_graph=capture),
             RunFolder.at(tmp_path / "run"),
         )
 
@@ -157,7 +163,7 @@ def test_a_step_that_waits_for_the_device_is_made_as_before(tmp_path):
     run = RunFolder(tmp_path)
     trainer = Trainer(net, Noise(), waiting, nothing, CONFIG, run)
     trainer.go()
-    assert isinstance(trainer.step, CapturedStep) and trainer.step.trouble
+    assert isinstance(trainer.step, CudaGraphStep) and trainer.step.trouble
     assert not trainer.step.recordings and trainer.progress.step == 33
     assert torch.ones(3, device="cuda").sum() == 3
 
@@ -174,14 +180,14 @@ def test_batches_without_seeds_are_not_recorded(tmp_path):
 
     trainer = Trainer(model(), Pairs(), plain, nothing, CONFIG, RunFolder(tmp_path))
     trainer.go()
-    assert isinstance(trainer.step, CapturedStep)
+    assert isinstance(trainer.step, CudaGraphStep)
     assert trainer.step.trouble == "its batches have no seed and generator"
 
 
 def test_the_estimate_says_whether_recording_pays_and_leaves_no_memory_behind():
     net, held = model(), []
     for capture in ("auto", "on", "off") * 2:
-        of = estimate(net, Noise(), learn(), replace(CONFIG, capture=capture), measured=100)
+        of = estimate(net, Noise(), learn(), replace(CONFIG, cuda_graph=capture), measured=100)
         assert 0 < of.seconds < 60 and of.bytes and of.bytes < 8e9
         assert of.capture is (capture != "off")  # so small a model is all launches
         held.append(torch.cuda.memory_allocated())
@@ -210,4 +216,4 @@ def test_digits_are_learned_on_a_gpu_as_on_a_cpu(tmp_path):
     here = rg.load(tmp_path / "run", device="cpu")
     there, ours = (one.predict(split="validation", indices=3)[0] for one in (run, here))
     assert there.classes[0] == ours.classes[0]
-    assert there.shares[0] == pytest.approx(ours.shares[0], abs=1e-3)
+    assert there.probabilities[0] == pytest.approx(ours.probabilities[0], abs=1e-3)

@@ -11,17 +11,17 @@ from torch import nn
 from golden import expect_error
 from regard.attention import learned, relative_bias
 from regard.errors import FieldError
-from regard.models import Bert, BertConfig, TokenEmbed, ViT, ViTConfig
+from regard.models import Bert, BertConfig, TokenEmbedding, ViT, ViTConfig
 from regard.runs.compare import Row, table_of
 from regard.training.checkpoint import pack, unpack
-from regard.training.config import OptimiserConfig, ScheduleConfig
+from regard.training.config import LRScheduleConfig, OptimizerConfig, TrainConfig
 from regard.training.lr_schedule import rate
-from regard.training.optim import Average, come_trained, make_optimiser, parameter_groups
+from regard.training.optim import EMA, come_trained, make_optimiser, parameter_groups
 from regard.training.progress_line import written
 
 
 def test_a_cosine_rises_from_its_first_step_and_ends_at_its_floor():
-    config = ScheduleConfig(warmup=10.0, floor=0.1)
+    config = LRScheduleConfig(warmup_steps=10, min_lr_ratio=0.1)
     rates = [rate(config, step, 100) for step in range(100)]
     assert rates[:10] == pytest.approx([(step + 1) / 10 for step in range(10)])
     assert rates[10] == 1.0 and rates[-1] == pytest.approx(0.1)
@@ -31,7 +31,7 @@ def test_a_cosine_rises_from_its_first_step_and_ends_at_its_floor():
 
 
 def test_the_schedule_of_2017_is_its_formula_up_to_the_peak():
-    config, width = ScheduleConfig("2017", warmup=4000.0), 512
+    config, width = LRScheduleConfig("inverse_sqrt", warmup_steps=4000), 512
     formula = [
         width**-0.5 * min(step**-0.5, step * 4000**-1.5) for step in (1, 100, 4000, 4001, 100_000)
     ]
@@ -40,35 +40,54 @@ def test_the_schedule_of_2017_is_its_formula_up_to_the_peak():
     assert [x * peak for x in ours] == pytest.approx(formula)
 
 
-@pytest.mark.parametrize("kind", ["cosine", "2017", "constant"])
+@pytest.mark.parametrize("kind", ["cosine", "inverse_sqrt", "constant"])
 @pytest.mark.parametrize("steps", [1, 2, 7])
 def test_every_schedule_stays_within_nothing_and_full_however_short_the_run(kind, steps):
-    for warmup in (0.1, 1.0, 3.0):
-        rates = [rate(ScheduleConfig(kind, warmup), step, steps) for step in range(steps + 3)]
+    for warmup in ({}, {"warmup_ratio": 1.0}, {"warmup_steps": 1}, {"warmup_steps": 3}):
+        rates = [rate(LRScheduleConfig(kind, **warmup), step, steps) for step in range(steps + 3)]
         assert all(0 <= x <= 1 and math.isfinite(x) for x in rates)
         assert rates[0] > 0
 
 
 def test_contradicting_schedules_and_optimisers_are_named():
-    with expect_error(FieldError, field="warmup"):
-        ScheduleConfig("2017", warmup=0.0)
-    with expect_error(FieldError, field="floor"):
-        ScheduleConfig(floor=2.0)
-    with expect_error(FieldError, field="matrix_rate"):
-        OptimiserConfig(matrix_rate=0.0)
+    with expect_error(FieldError, field="warmup_ratio"):
+        LRScheduleConfig("inverse_sqrt", warmup_ratio=0.0)
+    with expect_error(FieldError, field="warmup_ratio"):
+        LRScheduleConfig(warmup_ratio=0.1, warmup_steps=10)
+    with expect_error(FieldError, field="warmup_ratio"):
+        LRScheduleConfig(warmup_ratio=500.0)
+    with expect_error(FieldError, field="min_lr_ratio"):
+        LRScheduleConfig(min_lr_ratio=2.0)
+    with expect_error(FieldError, field="muon_lr"):
+        OptimizerConfig(muon_lr=0.0)
     with expect_error(FieldError, field="betas"):
-        OptimiserConfig(betas=(0.9, 1.0))
+        OptimizerConfig(betas=(0.9, 1.0))
+
+
+def test_the_warmup_is_a_share_of_the_run_or_a_number_of_steps():
+    assert LRScheduleConfig().num_warmup_steps(200) == 20
+    assert LRScheduleConfig(warmup_ratio=0.25).num_warmup_steps(200) == 50
+    assert LRScheduleConfig(warmup_steps=3).num_warmup_steps(200) == 3
+    assert LRScheduleConfig(warmup_steps=0).num_warmup_steps(200) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [("float32", "fp32"), ("bfloat16", "bf16"), ("bf16", "bf16")]
+)
+def test_a_precision_is_kept_by_its_short_name(given, kept):
+    assert TrainConfig(precision=given) == TrainConfig(precision=kept)
+    assert TrainConfig(precision=given).precision == kept
 
 
 def test_words_and_kinds_that_do_not_fit_are_named(in_a_plain_process):
     in_a_plain_process(
         """
-from regard.training.config import OptimiserConfig, ScheduleConfig, TrainConfig
+from regard.training.config import OptimizerConfig, LRScheduleConfig, TrainConfig
 for make, words in [
-    (lambda: OptimiserConfig(kind="adam"), "kind='adam' is not one of 'adamw', 'muon'; did you"),
-    (lambda: ScheduleConfig(warmup="long"), "warmup='long' is not of the kind float"),
+    (lambda: OptimizerConfig(name="adam"), "name='adam' is not one of 'adamw', 'muon'; did you"),
+    (lambda: LRScheduleConfig(warmup_ratio="long"), "warmup_ratio='long' is not of the kind float"),
     (lambda: TrainConfig(epochs=2.5), "epochs=2.5 is not of the kind int"),
-    (lambda: TrainConfig(optimiser="adamw"), "optimiser='adamw' is not of the kind Opt"),
+    (lambda: TrainConfig(optimizer="adamw"), "optimizer='adamw' is not of the kind Opt"),
 ]:
     try:
         make()
@@ -76,7 +95,7 @@ for make, words in [
         assert words in str(trouble), (words, trouble)
     else:
         raise AssertionError(words)
-TrainConfig(clip=1, optimiser=OptimiserConfig(betas=(0.9, 0.99)))
+TrainConfig(grad_clip=1, optimizer=OptimizerConfig(betas=(0.9, 0.99)))
 """
     )
 
@@ -84,7 +103,7 @@ TrainConfig(clip=1, optimiser=OptimiserConfig(betas=(0.9, 0.99)))
 def test_only_matrices_decay_and_every_parameter_moves_once():
     model = nn.ModuleDict(
         {
-            "words": TokenEmbed(7, 8),
+            "words": TokenEmbedding(7, 8),
             "place": learned(5, 8),
             "bias": relative_bias(2, 3),
             "linear": nn.Linear(8, 8),
@@ -93,7 +112,7 @@ def test_only_matrices_decay_and_every_parameter_moves_once():
             "head": nn.Linear(8, 7, bias=False),
         }
     )
-    model["head"].weight = model["words"].table.weight  # tied
+    model["head"].weight = model["words"].weight  # tied
     frozen = nn.Linear(3, 3)
     frozen.requires_grad_(False)
     model["frozen"] = frozen
@@ -101,7 +120,7 @@ def test_only_matrices_decay_and_every_parameter_moves_once():
     assert groups == {
         "matrices": {"linear.weight"},
         "kernels": {"stem.weight"},
-        "tables": {"words.table.weight", "place.table", "bias.table"},
+        "tables": {"words.weight", "place.table", "bias.table"},
         "vectors": {"linear.bias", "norm.weight", "norm.bias", "stem.bias"},
     }
 
@@ -113,7 +132,9 @@ def test_what_comes_trained_is_moved_at_its_share_of_the_rate(kind):
     come_trained(model["seen"])
     model["said"].load_state_dict(model["seen"].state_dict())
     first = model["seen"].weight.detach().clone()
-    optimiser = make_optimiser(model, OptimiserConfig(kind, trained=0.25, decay=0.0))
+    optimiser = make_optimiser(
+        model, OptimizerConfig(kind, pretrained_lr_scale=0.25, weight_decay=0.0)
+    )
     for parameter in model.parameters():
         parameter.grad = torch.linspace(-1, 1, parameter.numel()).view_as(parameter)
     optimiser.set_rates(0.5)
@@ -125,23 +146,23 @@ def test_what_comes_trained_is_moved_at_its_share_of_the_rate(kind):
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_of_what_comes_trained_a_block_is_moved_less_the_lower_it_lies(kind):
-    bert = Bert(BertConfig(words=7, width=8, layers=3, heads=2, length=5, pooler=True))
+    bert = Bert(BertConfig(vocab_size=7, width=8, layers=3, heads=2, context_length=5, pooler=True))
     model = nn.ModuleDict({"bert": come_trained(bert), "head": nn.Linear(8, 2)})
-    config = OptimiserConfig(kind, rate=1.0, matrix_rate=1.0, trained=0.5, fade=0.1)
+    config = OptimizerConfig(kind, lr=1.0, muon_lr=1.0, pretrained_lr_scale=0.5, layer_decay=0.1)
     optimiser = make_optimiser(model, config)
     optimiser.set_rates(2.0)
     groups = [group for part in optimiser.parts for group in part.param_groups]
     rates = {id(each): group["lr"] for group in groups for each in group["params"]}
     expected = {"head": 2.0, "bert.blocks.2": 1.0, "bert.blocks.1": 0.1, "bert.blocks.0": 0.01}
     expected |= {"bert.pooler": 1.0}
-    beneath = ("embed.", "segment", "place", "embed_norm")
+    beneath = ("token_embedding", "token_type_embedding", "pos_embed", "embed_norm")
     expected |= {f"bert.{part}": 0.001 for part in beneath}
     assert {*rates} == {id(each) for each in model.parameters()}
     for name, each in model.named_parameters():
         (rate_of,) = (full for part, full in expected.items() if name.startswith(part))
         assert rates[id(each)] == pytest.approx(rate_of), name
-    with expect_error(FieldError, field="fade"):
-        OptimiserConfig(fade=0.0)
+    with expect_error(FieldError, field="layer_decay"):
+        OptimizerConfig(layer_decay=0.0)
 
 
 @pytest.mark.parametrize("stem", ["patch", "conv"])
@@ -149,8 +170,8 @@ def test_of_what_comes_trained_a_block_is_moved_less_the_lower_it_lies(kind):
 def test_an_optimiser_learns_and_goes_on_exactly_from_packed_state(kind, stem):
     def start() -> tuple[ViT, object]:
         torch.manual_seed(0)
-        model = ViT(ViTConfig(width=16, layers=1, heads=2, image=8, classes=3, stem=stem))
-        return model, make_optimiser(model, OptimiserConfig(kind, rate=1e-2))
+        model = ViT(ViTConfig(width=16, layers=1, heads=2, image_size=8, num_classes=3, stem=stem))
+        return model, make_optimiser(model, OptimizerConfig(kind, lr=1e-2))
 
     images, labels = torch.randn(12, 3, 8, 8), torch.arange(12) % 3
 
@@ -160,7 +181,7 @@ def test_an_optimiser_learns_and_goes_on_exactly_from_packed_state(kind, stem):
             loss = nn.functional.cross_entropy(model(images), labels)
             optimiser.zero_grad()
             loss.backward()
-            optimiser.set_rates(rate(ScheduleConfig(), step, 30))
+            optimiser.set_rates(rate(LRScheduleConfig(), step, 30))
             optimiser.step()
             losses.append(float(loss.detach()))
         return losses
@@ -206,38 +227,38 @@ def test_packing_keeps_types_and_refuses_what_would_need_a_pickle():
 def test_an_average_forgets_its_start_and_follows_the_model():
     model = nn.Linear(1, 1, bias=False)
     nn.init.constant_(model.weight, 100.0)
-    average = Average(model, keep=0.9)
+    average = EMA(model, keep=0.9)
     nn.init.constant_(model.weight, 1.0)
     for _ in range(100):
         average.advance(), average.update(model)
     assert float(average.weights["weight"]) == pytest.approx(1.0, abs=0.02)
-    twin = Average(nn.Linear(1, 1, bias=False), keep=0.9)
+    twin = EMA(nn.Linear(1, 1, bias=False), keep=0.9)
     twin.load(average.weights, average.steps)
     nn.init.constant_(model.weight, 5.0)
     for one in (average, twin):
         one.advance(), one.update(model)
     assert torch.equal(twin.weights["weight"], average.weights["weight"])
     with expect_error(ValueError):
-        Average(model, keep=1.0)
+        EMA(model, keep=1.0)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("validation.likelihood", 0.0031234, "0.00312"),
-        ("validation.likelihood", 0.0000123, "1.23e-05"),
-        ("validation.likelihood", 0.03557, "0.0356"),
-        ("validation.likelihood", 0.2666, "0.267"),
-        ("train.CIDEr-D", 0.0512, "0.0512"),
-        ("validation.loss", 0.000417, "0.000417"),
-        ("validation.loss", 12.3456, "12.346"),
-        ("validation.accuracy", 0.93456, "93.5%"),
-        ("validation.accuracy", 0.05312, "5.31%"),
-        ("validation.true", 0.00104, "0.104%"),
-        ("validation.accuracy", 0.0, "0.0%"),
-        ("validation.accuracy", 1.0, "100.0%"),
-        ("validation.loss", math.nan, "nan"),
-        ("validation.accuracy", math.nan, "nan%"),
+        ("val/bleu", 0.0031234, "0.00312"),
+        ("val/bleu", 0.0000123, "1.23e-05"),
+        ("val/bleu", 0.03557, "0.0356"),
+        ("val/bleu", 0.2666, "0.267"),
+        ("train_eval/CIDEr-D", 0.0512, "0.0512"),
+        ("val/loss", 0.000417, "0.000417"),
+        ("val/loss", 12.3456, "12.346"),
+        ("val/accuracy", 0.93456, "93.5%"),
+        ("val/accuracy", 0.05312, "5.31%"),
+        ("val/true_captions", 0.00104, "0.104%"),
+        ("val/accuracy", 0.0, "0.0%"),
+        ("val/accuracy", 1.0, "100.0%"),
+        ("val/loss", math.nan, "nan"),
+        ("val/accuracy", math.nan, "nan%"),
     ],
 )
 def test_a_figure_has_three_digits_that_count(name, value, words):

@@ -8,21 +8,21 @@ from torch import Tensor, nn
 
 from regard import (
     GPT,
+    MLP,
     Block,
     BlockCache,
-    FeedForward,
     GPTConfig,
     KVCache,
-    MultiHead,
+    MultiHeadAttention,
     StackConfig,
     ViT,
     ViTConfig,
     alibi,
     attend,
     causal,
-    rotary,
+    make_blocks,
+    rope,
     sinusoidal,
-    stack,
 )
 from test_torch_oracles import DTYPES, Twins, assert_same, leaf, scrambled
 
@@ -53,7 +53,7 @@ def eager(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 @DTYPES
-@pytest.mark.parametrize("eps", [1e-12, 1e-3], ids="eps={}".format)
+@pytest.mark.parametrize("eps", [1e-12, 1e-3], ids="norm_eps={}".format)
 def test_vit_is_their_vit_with_the_class_token_at_the_other_end(eps, dtype):
     theirs = eager(
         transformers.ViTForImageClassification(
@@ -76,7 +76,15 @@ def test_vit_is_their_vit_with_the_class_token_at_the_other_end(eps, dtype):
         dtype,
     )
     config = ViTConfig(
-        width=C, layers=2, heads=H, hidden=F, eps=eps, image=12, patch=4, channels=2, classes=5
+        width=C,
+        layers=2,
+        heads=H,
+        mlp_width=F,
+        norm_eps=eps,
+        image_size=12,
+        patch_size=4,
+        channels=2,
+        num_classes=5,
     )
     ours, twins = ViT(config).to(dtype), Twins()
     embeddings, body = theirs.vit.embeddings, theirs.vit
@@ -84,8 +92,8 @@ def test_vit_is_their_vit_with_the_class_token_at_the_other_end(eps, dtype):
     twins.tie(ours.patches.project.weight, projection.weight, lambda w: w.flatten(1))
     twins.tie(ours.patches.project.bias, projection.bias)
     twins.tie(ours.class_token, embeddings.cls_token, lambda w: w[0, 0])
-    twins.tie(ours.place.table, embeddings.position_embeddings, lambda w: w[0, 1:])
-    twins.tie(ours.place.extra, embeddings.position_embeddings, lambda w: w[0, :1])
+    twins.tie(ours.pos_embed.table, embeddings.position_embeddings, lambda w: w[0, 1:])
+    twins.tie(ours.pos_embed.extra, embeddings.position_embeddings, lambda w: w[0, :1])
     for mine, their in zip(ours.blocks, body.layers, strict=True):
         for name in "qkv":
             twins.layer(
@@ -93,9 +101,9 @@ def test_vit_is_their_vit_with_the_class_token_at_the_other_end(eps, dtype):
             )
         twins.layer(mine.attention.to_out, their.attention.o_proj)
         twins.layer(mine.attention_norm, their.layernorm_before)
-        twins.layer(mine.feed_forward.to_hidden, their.mlp.fc1)
-        twins.layer(mine.feed_forward.to_out, their.mlp.fc2)
-        twins.layer(mine.feed_forward_norm, their.layernorm_after)
+        twins.layer(mine.mlp.fc1, their.mlp.fc1)
+        twins.layer(mine.mlp.fc2, their.mlp.fc2)
+        twins.layer(mine.mlp_norm, their.layernorm_after)
     twins.layer(ours.norm, body.layernorm)
     twins.layer(ours.head, theirs.classifier)
 
@@ -109,7 +117,7 @@ def test_vit_is_their_vit_with_the_class_token_at_the_other_end(eps, dtype):
 
 
 @DTYPES
-@pytest.mark.parametrize("lengths", [(N, N), (N, 4), (2, 5)], ids="lengths={}".format)
+@pytest.mark.parametrize("lengths", [(N, N), (N, 4), (2, 5)], ids="length_weight={}".format)
 def test_post_norm_blocks_are_berts_layers_and_padding_is_nowhere(lengths, dtype):
     theirs = eager(
         transformers.BertModel(
@@ -129,8 +137,8 @@ def test_post_norm_blocks_are_berts_layers_and_padding_is_nowhere(lengths, dtype
         ),
         dtype,
     )
-    config = StackConfig(width=C, layers=2, heads=H, hidden=F, order="post", eps=1e-12)
-    ours, twins = stack(config).to(dtype), Twins()
+    config = StackConfig(width=C, layers=2, heads=H, mlp_width=F, norm_first=False, norm_eps=1e-12)
+    ours, twins = make_blocks(config).to(dtype), Twins()
     for mine, their in zip(ours, theirs.encoder.layer, strict=True):
         for name in ("query", "key", "value"):
             twins.layer(
@@ -138,9 +146,9 @@ def test_post_norm_blocks_are_berts_layers_and_padding_is_nowhere(lengths, dtype
             )
         twins.layer(mine.attention.to_out, their.attention.output.dense)
         twins.layer(mine.attention_norm, their.attention.output.LayerNorm)
-        twins.layer(mine.feed_forward.to_hidden, their.intermediate.dense)
-        twins.layer(mine.feed_forward.to_out, their.output.dense)
-        twins.layer(mine.feed_forward_norm, their.output.LayerNorm)
+        twins.layer(mine.mlp.fc1, their.intermediate.dense)
+        twins.layer(mine.mlp.fc2, their.output.dense)
+        twins.layer(mine.mlp_norm, their.output.LayerNorm)
 
     tokens = leaf(B, N, C, dtype=dtype)
     theirs.embeddings.register_forward_hook(lambda *_: tokens)  # both start from these
@@ -176,7 +184,13 @@ def gpt2(dtype: torch.dtype) -> tuple[GPT, nn.Module, Twins]:
         dtype,
     )
     config = GPTConfig(
-        width=C, layers=2, heads=H, hidden=F, feed_forward="gelu_tanh", words=11, length=2 * N
+        width=C,
+        layers=2,
+        heads=H,
+        mlp_width=F,
+        activation="gelu_tanh",
+        vocab_size=11,
+        context_length=2 * N,
     )
     ours, body, twins = GPT(config).to(dtype).eval(), theirs.transformer, Twins()
 
@@ -185,17 +199,17 @@ def gpt2(dtype: torch.dtype) -> tuple[GPT, nn.Module, Twins]:
         twins.tie(mine.weight, their.weight, lambda w: part(w.T))
         twins.tie(mine.bias, their.bias, part)
 
-    twins.tie(ours.embed.table.weight, body.wte.weight)
-    twins.tie(ours.place.table, body.wpe.weight)
-    for mine, their in zip(ours.decoder, body.h, strict=True):
+    twins.tie(ours.token_embedding.weight, body.wte.weight)
+    twins.tie(ours.pos_embed.table, body.wpe.weight)
+    for mine, their in zip(ours.blocks, body.h, strict=True):
         attention = mine.attention
         for i, layer in enumerate((attention.to_q, attention.to_k, attention.to_v)):
             conv(layer, their.attn.c_attn, lambda w, i=i: w.chunk(3)[i])
         conv(attention.to_out, their.attn.c_proj)
         twins.layer(mine.attention_norm, their.ln_1)
-        conv(mine.feed_forward.to_hidden, their.mlp.c_fc)
-        conv(mine.feed_forward.to_out, their.mlp.c_proj)
-        twins.layer(mine.feed_forward_norm, their.ln_2)
+        conv(mine.mlp.fc1, their.mlp.c_fc)
+        conv(mine.mlp.fc2, their.mlp.c_proj)
+        twins.layer(mine.mlp_norm, their.ln_2)
     twins.layer(ours.norm, body.ln_f)
     return ours, theirs, twins
 
@@ -232,11 +246,13 @@ def test_decoding_through_a_cache_is_gpt2s_whole_pass(kind, chunks, dtype):
     ours, theirs, _ = gpt2(dtype)
     words = torch.randint(11, (B, N))
     make, said = CACHES[kind]
-    caches = [BlockCache(make()) for _ in ours.decoder]
+    caches = [BlockCache(make()) for _ in ours.blocks]
     starts = [sum(chunks[:i]) for i in range(len(chunks))]
     with torch.no_grad():
         steps = [
-            ours.decode(words[:, at : at + size], positions=said(at, at + size), caches=caches)
+            ours.next_token_logits(
+                words[:, at : at + size], positions=said(at, at + size), caches=caches
+            )
             for at, size in zip(starts, chunks, strict=True)
         ]
         assert_same(torch.cat(steps, 1), theirs(words).logits)
@@ -277,7 +293,7 @@ def test_rotary_turns_as_llama_does(start, base, dtype):
     positions, config = range(start, start + N), llama_config(base)
     right = llama.apply_rotary_pos_emb(q, k, *turns(config, positions, q))
     for where in (positions, torch.tensor(positions), torch.tensor([list(positions)] * B)):
-        ours = rotary(base).turn(q, k, where, where)
+        ours = rope(base).rotate(q, k, where, where)
         for a, b in zip(ours, right, strict=True):
             assert_same(a, b)
             up = torch.randn_like(a)
@@ -291,7 +307,7 @@ def test_rotary_turns_as_llama_does(start, base, dtype):
                 assert_same(mine, their)
 
 
-def tie_llama(twins: Twins, ours: MultiHead, theirs: nn.Module) -> None:
+def tie_llama(twins: Twins, ours: MultiHeadAttention, theirs: nn.Module) -> None:
     for name, layer in {"q": ours.to_q, "k": ours.to_k, "v": ours.to_v, "o": ours.to_out}.items():
         twins.layer(layer, getattr(theirs, f"{name}_proj"))
 
@@ -306,7 +322,9 @@ def unreadable(n: int, dtype: torch.dtype) -> Tensor:
 def test_grouped_heads_with_rotary_positions_are_llamas_attention(start, dtype):
     config, positions = llama_config(), range(start, start + N)
     theirs = eager(llama.LlamaAttention(config, layer_idx=0), dtype)
-    ours = MultiHead(24, 4, groups=2, bias=False, place=rotary(), mask=causal).to(dtype)
+    ours = MultiHeadAttention(24, 4, kv_heads=2, bias=False, pos_embed=rope(), mask=causal).to(
+        dtype
+    )
     twins = Twins()
     tie_llama(twins, ours, theirs)
     x = leaf(B, N, 24, dtype=dtype)
@@ -319,17 +337,17 @@ def test_a_block_with_rmsnorm_and_swiglu_is_llamas_layer():
     config, dtype = llama_config(), torch.float32
     theirs = scrambled(llama.LlamaDecoderLayer(config, layer_idx=0), dtype)
     ours = Block(
-        MultiHead(24, 4, groups=2, bias=False, place=rotary(), mask=causal),
-        FeedForward(24, F, "swiglu", bias=False),
+        MultiHeadAttention(24, 4, kv_heads=2, bias=False, pos_embed=rope(), mask=causal),
+        MLP(24, F, "swiglu", bias=False),
         norm=lambda: nn.RMSNorm(24, eps=1e-5),
     )
     twins = Twins()
     tie_llama(twins, ours.attention, theirs.self_attn)
     twins.tie(ours.attention_norm.weight, theirs.input_layernorm.weight)
-    twins.layer(ours.feed_forward.to_hidden, theirs.mlp.gate_proj)
-    twins.layer(ours.feed_forward.to_gate, theirs.mlp.up_proj)
-    twins.layer(ours.feed_forward.to_out, theirs.mlp.down_proj)
-    twins.tie(ours.feed_forward_norm.weight, theirs.post_attention_layernorm.weight)
+    twins.layer(ours.mlp.fc1, theirs.mlp.gate_proj)
+    twins.layer(ours.mlp.gate, theirs.mlp.up_proj)
+    twins.layer(ours.mlp.fc2, theirs.mlp.down_proj)
+    twins.tie(ours.mlp_norm.weight, theirs.post_attention_layernorm.weight)
     x = leaf(B, N, 24, dtype=dtype)
     right = theirs(
         x,
@@ -351,8 +369,8 @@ def test_alibi_falls_at_blooms_slopes(heads):
     # Theirs grows along the keys; a constant for each query makes no difference to a softmax.
     assert_same(bias[:, -1:], theirs - theirs[..., -1:])
     q, k, v = (torch.randn(heads, N, 4) for _ in "qkv")
-    right = attend(q, k, v, mask=causal, bias=theirs).read
-    assert_same(attend(q, k, v, mask=causal, bias=ours.bias).read, right)
+    right = attend(q, k, v, mask=causal, bias=theirs).output
+    assert_same(attend(q, k, v, mask=causal, bias=ours.bias).output, right)
 
 
 @pytest.mark.parametrize("start", [0, 1000], ids="start={}".format)

@@ -18,20 +18,20 @@ from regard.cli import main
 from regard.config import change
 from regard.data.pair_batches import in_tokens
 from regard.data.pairs import Pairs, PairSet, read_pairs
-from regard.data.tokenizer import VocabularyConfig, fit_vocabulary
+from regard.data.tokenizer import TokenizerConfig, fit_vocabulary
 from regard.errors import UserError
 from regard.inspection.text_maps import alignment_maps
-from regard.models.seq2seq import Sentences
+from regard.models.seq2seq import TokenBatch
 from regard.runs.recipe import choose_recipe, recipes
 from regard.tasks.inputs import StandardInput, readable
 from regard.tasks.task import Trained
-from regard.tasks.translate.config import TranslateConfig, WritingConfig
+from regard.tasks.translate.config import TranslateConfig, TranslateGenerationConfig
 from regard.tasks.translate.data import PairBatches, part_of, read
 from regard.tasks.translate.exchanged import typical_tokens, warning
 from regard.tasks.translate.loss import measure, measured, sample
 from regard.tasks.translate.metrics import (
     EXACT,
-    Judgement,
+    Evaluation,
     deciding,
     rules_of,
     sentences,
@@ -45,9 +45,15 @@ from regard.training.pair_loss import pair_loss
 from task_cases import pairs_of_sentences, sentence
 
 CPU = torch.device("cpu")
-MODEL = {"width": 32, "layers": 1, "heads": 2, "place": "rotary", "dropout": 0.0}
-VOCABULARY = {"kind": "words", "floor": 1}
-TINY = {"batch": 128, "longest": 20, "smoothing": 0.0, "vocabulary": VOCABULARY, "model": MODEL}
+MODEL = {"width": 32, "layers": 1, "heads": 2, "pos_embed": "rope", "dropout": 0.0}
+VOCABULARY = {"name": "word", "min_frequency": 1}
+TINY = {
+    "batch_tokens": 128,
+    "max_length": 20,
+    "label_smoothing": 0.0,
+    "tokenizer": VOCABULARY,
+    "model": MODEL,
+}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +70,7 @@ def run(shared_run) -> rg.Run:
 
 def trained(table: Path | str, root: Path, **changes) -> rg.Run:
     options = {"epochs": 1, "quiet": True, "report": False, "device": "cpu", **TINY, **changes}
-    options = {"root": root, "train.average": 0.0, "train.optimiser.rate": 3e-3, **options}
+    options = {"root": root, "train.ema_decay": 0.0, "train.optimizer.lr": 3e-3, **options}
     return rg.train("translate", data=table, **options)
 
 
@@ -83,7 +89,7 @@ def test_pairs_are_learnt_and_judged(run):
     assert next(iter(values)) == "BLEU" and judged.scores.figures[EXACT].value > 0.9
     assert "BLEU" in summary(judged, "validation") and not judged.cut
     line = run.metrics[-1]
-    assert line["validation.likelihood"] == pytest.approx(math.exp(-line["validation.loss"]))
+    assert next(key for key in line if key.startswith("val/")) == "val/loss"
 
 
 def test_it_translates_texts_files_lines_and_its_own_data(run, tmp_path, monkeypatch):
@@ -116,13 +122,13 @@ def test_it_translates_texts_files_lines_and_its_own_data(run, tmp_path, monkeyp
 
 def test_letters_that_are_none_are_refused(run):
     """Words are read for what they are; bytes must be writable."""
-    vocabulary = read(configured(run.config.data, **BYTES)).facts.vocabulary
-    trained = replace(run.trained, facts=replace(run.facts, vocabulary=vocabulary))
+    vocabulary = read(configured(run.config.data, **BYTES)).metadata.vocabulary
+    trained = replace(run.trained, metadata=replace(run.metadata, vocabulary=vocabulary))
     with pytest.raises(UserError, match="no Unicode"):
         [*readable(TRANSLATE.parse_inputs(trained, ["one \ud800"], lambda: run.data))]
 
 
-BYTES = {"vocabulary": {"kind": "bytes", "floor": 2, "size": 300}}
+BYTES = {"tokenizer": {"name": "bpe", "min_frequency": 2, "vocab_size": 300}}
 
 
 def test_one_line_that_is_too_long_leaves_the_others_their_translations(run, tmp_path, capsys):
@@ -150,7 +156,9 @@ def test_one_line_that_is_too_long_leaves_the_others_their_translations(run, tmp
 
 
 def test_how_it_writes_may_be_said_when_it_is_asked(run):
-    shortest = run.predict("one red two", writing={"beams": 1, "factor": 0.0, "more": 1})
+    shortest = run.predict(
+        "one red two", generation={"num_beams": 1, "max_length_ratio": 0.0, "max_length_extra": 1}
+    )
     assert shortest[0].translation == "eins"
 
 
@@ -184,15 +192,18 @@ def test_the_first_line_says_what_is_put_into_what(table, tmp_path):
         data = read(config)
         assert data.words().splitlines()[0] == words
         # Kept in full by the run, so that its own data are read in the same way again.
-        settled = TRANSLATE.settle(config, data)
-        assert settled.direction == "-".join(data.facts.languages) == kept
-        assert read(settled).facts == data.facts
-        other = TRANSLATE.read_other(settled, data.facts, str(own))
+        settled = TRANSLATE.resolve(config, data)
+        assert settled.direction == "-".join(data.metadata.languages) == kept
+        assert read(settled).metadata == data.metadata
+        other = TRANSLATE.load_other_data(settled, data.metadata, str(own))
         assert other.pairs["train"].source == data.pairs["train"].source
     both = read(configured("numerals"))
     assert both.words().startswith("translating digits or words → words or digits\n")
-    assert both.facts.typical == ((), ())  # either side has digits and words: nothing is exchanged
-    assert TRANSLATE.settle(configured("numerals"), both).direction == ""
+    assert both.metadata.typical == (
+        (),
+        (),
+    )  # either side has digits and words: nothing is exchanged
+    assert TRANSLATE.resolve(configured("numerals"), both).direction == ""
 
 
 def test_texts_that_look_like_the_other_side_are_warned_of(run, table, tmp_path, capsys):
@@ -221,7 +232,9 @@ def test_english_and_german_are_told_apart_by_a_few_tokens():
     pairs = read_pairs("multi30k")
     some, test = pairs["train"], pairs["test"]
     some = Pairs(some.source[:2000], some.target[:2000])
-    words = fit_vocabulary((*some.source, *some.target), VocabularyConfig(kind="bytes", size=1000))
+    words = fit_vocabulary(
+        (*some.source, *some.target), TokenizerConfig(name="bpe", vocab_size=1000)
+    )
     typical = typical_tokens(in_tokens(some, words), words)
     wrong = right = 0
     for one, other in zip(test.source, test.target, strict=True):
@@ -244,12 +257,15 @@ def test_of_very_many_pairs_some_are_enough_for_a_vocabulary(tmp_path, monkeypat
     monkeypatch.setattr("regard.tasks.translate.exchanged.BLOCKS", 2)
     monkeypatch.setattr("regard.tasks.translate.exchanged.BLOCK", 100)
     some = read(configured(path))
-    assert 10 < some.fitted < len(some.pairs["train"]) and some.facts.digest == whole.facts.digest
+    assert (
+        10 < some.fitted < len(some.pairs["train"])
+        and some.metadata.digest == whole.metadata.digest
+    )
     assert f"these are fitted to {some.fitted} of them, which is enough" in some.words()
-    assert len(some.facts.words) == len(whole.facts.words)  # of so few words, all are met
+    assert len(some.metadata.words) == len(whole.metadata.words)  # of so few words, all are met
     assert some.train.sizes.tolist() == whole.train.sizes.tolist()
-    for ours, theirs in zip(some.facts.typical, whole.facts.typical, strict=True):
-        mine, others = some.facts.words.decode(ours), whole.facts.words.decode(theirs)
+    for ours, theirs in zip(some.metadata.typical, whole.metadata.typical, strict=True):
+        mine, others = some.metadata.words.decode(ours), whole.metadata.words.decode(theirs)
         assert set(mine.split()) & set(others.split())
 
 
@@ -273,7 +289,7 @@ def test_what_there_is_is_said_and_long_pairs_are_left_out(tmp_path):
         and "padding is" in data.words()
     )
     assert data.train.longer.max() <= 20
-    one = read(configured(path, longest=1))
+    one = read(configured(path, max_length=1))
     assert one.train.longer.max() == 1
     path.write_text(f"{long}\teins\n{long} one\teins\n", encoding="utf-8")
     with pytest.raises(UserError, match="every one of 1 pairs of train has a sentence of over"):
@@ -283,55 +299,57 @@ def test_what_there_is_is_said_and_long_pairs_are_left_out(tmp_path):
 def test_the_other_direction_is_the_same_pairs_turned(table):
     other = configured(table, direction="target-source")
     data, turned = read(configured(table)), read(other)
-    assert turned.facts.languages == data.facts.languages[::-1]
+    assert turned.metadata.languages == data.metadata.languages[::-1]
     rows, back = part_of(data, "all"), part_of(turned, "all")
     assert sorted(zip(rows.target, rows.source, strict=True)) == sorted(
         zip(back.source, back.target, strict=True)
     )
-    assert turned.facts.digest != data.facts.digest
+    assert turned.metadata.digest != data.metadata.digest
     assert len(part_of(data, "all")) == 300
-    again = TRANSLATE.read_other(other, turned.facts, str(table))
+    again = TRANSLATE.load_other_data(other, turned.metadata, str(table))
     assert again.pairs["train"].source == turned.pairs["train"].source and not again.own
 
 
 def test_the_model_has_the_words_of_the_data_and_room_for_the_longest(table):
     config, data = configured(table), read(configured(table))
-    settled = TRANSLATE.settle(config, data)
-    assert settled.model.words == len(data.facts.words) and settled.model.length == 21
-    assert TRANSLATE.settle(settled, data) == settled
-    for name, wrong in (("words", 7), ("length", 9)):
+    settled = TRANSLATE.resolve(config, data)
+    assert (
+        settled.model.vocab_size == len(data.metadata.words) and settled.model.context_length == 21
+    )
+    assert TRANSLATE.resolve(settled, data) == settled
+    for name, wrong in (("vocab_size", 7), ("context_length", 9)):
         with pytest.raises(UserError, match=f"leave model.{name} out"):
-            TRANSLATE.settle(change(config, {f"model.{name}": wrong}), data)
+            TRANSLATE.resolve(change(config, {f"model.{name}": wrong}), data)
 
 
 def test_pairs_without_a_vocabulary_are_refused(table):
-    with pytest.raises(UserError, match=r"pairs\.tsv: no word occurs floor=1000 times"):
-        read(configured(table, vocabulary={"kind": "words", "floor": 1000}))
+    with pytest.raises(UserError, match=r"pairs\.tsv: no word occurs min_frequency=1000 times"):
+        read(configured(table, tokenizer={"name": "word", "min_frequency": 1000}))
 
 
-@pytest.mark.parametrize("kind", ["bytes", "characters", "raw"])
+@pytest.mark.parametrize("kind", ["bpe", "char", "byte"])
 def test_any_vocabulary_will_do(table, tmp_path, kind):
-    vocabulary = {"kind": kind, "floor": 1, "size": 300}
-    run = trained(table, tmp_path, vocabulary=vocabulary, longest=60)
+    vocabulary = {"name": kind, "min_frequency": 1, "vocab_size": 300}
+    run = trained(table, tmp_path, tokenizer=vocabulary, max_length=60)
     assert run.evaluate("validation").scores.count and run.predict("one red")
-    shown = pieces(run.facts, run.facts.words.encode("one red"))
+    shown = pieces(run.metadata, run.metadata.words.encode("one red"))
     assert "".join(shown) == "one red"
 
 
 # Learning
 
 
-@pytest.mark.parametrize("tied", [True, False], ids="tied={}".format)
+@pytest.mark.parametrize("tied", [True, False], ids="tie_embeddings={}".format)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_that_of_all_scores_without_padding(table, tied, smoothing):
     config = configured(table)
     data = read(config)
-    config = TRANSLATE.settle(change(config, {"model.tied": tied}), data)
-    model = TRANSLATE.build(config, data.facts)
-    padding = data.facts.words.padding
+    config = TRANSLATE.resolve(change(config, {"model.tie_embeddings": tied}), data)
+    model = TRANSLATE.build_model(config, data.metadata)
+    padding = data.metadata.words.padding
     for batch in list(PairBatches(config, data, CPU).epoch(0, 0))[:3]:
         ours = pair_loss(model, batch, smoothing)
-        logits = model(Sentences(batch.source, batch.positions), batch.words)
+        logits = model(TokenBatch(batch.source, batch.positions), batch.words)
         b, n = batch.words.shape
         wanted = torch.full((b * n,), padding).index_copy(0, batch.real, batch.targets)
         right = F.cross_entropy(
@@ -354,9 +372,9 @@ def test_the_loss_is_that_of_all_scores_without_padding(table, tied, smoothing):
 def test_padding_changes_no_loss(table):
     config = configured(table)
     data = read(config)
-    model = TRANSLATE.build(TRANSLATE.settle(config, data), data.facts).double()
-    together = list(PairBatches(replace(config, batch=200), data, CPU).epoch(0, 0))
-    alone = list(PairBatches(replace(config, batch=1), data, CPU).epoch(0, 0))
+    model = TRANSLATE.build_model(TRANSLATE.resolve(config, data), data.metadata).double()
+    together = list(PairBatches(replace(config, batch_tokens=200), data, CPU).epoch(0, 0))
+    alone = list(PairBatches(replace(config, batch_tokens=1), data, CPU).epoch(0, 0))
     assert any(batch.positions is not None for batch in together)
     assert all(len(batch.source) == 1 for batch in alone)
     with torch.no_grad():
@@ -369,11 +387,11 @@ def test_measuring_takes_validation_and_as_much_of_training(table):
     parts = sample(data)
     assert len(parts["validation"]) == len(parts["train"]) == len(data.validation)
     assert measured(data) == sum(int(part.sizes[:, 1].sum()) for part in parts.values())
-    model = TRANSLATE.build(TRANSLATE.settle(config, data), data.facts)
+    model = TRANSLATE.build_model(TRANSLATE.resolve(config, data), data.metadata)
     with torch.no_grad():
         figures = measure(config, data, CPU)(model)
-    assert list(figures)[:2] == ["validation.likelihood", "validation.loss"]
-    assert figures["validation.loss"] == pytest.approx(math.log(len(data.facts.words)), rel=0.5)
+    assert list(figures) == ["val/loss", "train_eval/loss"]
+    assert figures["val/loss"] == pytest.approx(math.log(len(data.metadata.words)), rel=0.5)
 
 
 # Writing
@@ -382,15 +400,15 @@ def test_measuring_takes_validation_and_as_much_of_training(table):
 def untrained(table: Path, **changes) -> Trained:
     config = configured(table, **changes)
     data = read(config)
-    config = TRANSLATE.settle(config, data)
-    return Trained(TRANSLATE.build(config, data.facts).eval(), config, data.facts, CPU)
+    config = TRANSLATE.resolve(config, data)
+    return Trained(TRANSLATE.build_model(config, data.metadata).eval(), config, data.metadata, CPU)
 
 
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_translation_does_not_depend_on_its_neighbours(table, beams):
-    model = untrained(table, writing={"beams": beams})
+    model = untrained(table, generation={"num_beams": beams})
     draw = np.random.default_rng(2)
-    sources = [draw.integers(4, len(model.facts.words), n).tolist() for n in (3, 9, 1, 0, 8, 20)]
+    sources = [draw.integers(4, len(model.metadata.words), n).tolist() for n in (3, 9, 1, 0, 8, 20)]
     together = translate(model, sources)
     assert together[3].numbers == () and together[3].text == ""
     for source, said in zip(sources, together, strict=True):
@@ -400,12 +418,12 @@ def test_a_translation_does_not_depend_on_its_neighbours(table, beams):
 
 
 def test_translations_have_a_limit_that_follows_their_source(table):
-    facts = untrained(table).facts
-    how = WritingConfig(factor=0.5, more=3)
-    assert [rules_of(facts, how, n).longest for n in (1, 8, 9, 20)] == [7, 7, 11, 15]
-    assert rules_of(facts, WritingConfig(factor=9.0), 20).longest == 21
+    facts = untrained(table).metadata
+    how = TranslateGenerationConfig(max_length_ratio=0.5, max_length_extra=3)
+    assert [rules_of(facts, how, n).max_new_tokens for n in (1, 8, 9, 20)] == [7, 7, 11, 15]
+    assert rules_of(facts, TranslateGenerationConfig(max_length_ratio=9.0), 20).max_new_tokens == 21
     assert {facts.words.padding, facts.words.start, facts.words.special("unknown")} == set(
-        rules_of(facts, how, 1).never
+        rules_of(facts, how, 1).suppress_tokens
     )
 
 
@@ -416,16 +434,16 @@ def test_exact_sets_are_decided_by_exact_matches_and_lower_case_by_its_own_bleu(
         "n", ("a", "b"), dict.fromkeys(("train", "validation", "test"), pairs), exact=True
     )
     data = replace(read(configured(table)), pairs=exact)
-    judged = TRANSLATE.judge(model, data, "test")
+    judged = TRANSLATE.evaluate(model, data, "test")
     assert judged.decides == EXACT and list(judged.ways) == ["digits to words", "words to digits"]
     assert next(iter(judged.to_values())) == EXACT
     assert "digits to words" in summary(judged, "test") and judged.shared == 2
     assert "2 of the pairs are among those learnt" in summary(judged, "test")
-    assert Judgement.from_values(judged.to_values()).ways == judged.ways
+    assert Evaluation.from_values(judged.to_values()).ways == judged.ways
     own = read(configured(table))
     assert deciding(model, own) == "BLEU"
-    lower = replace(model, config=configured(table, vocabulary={"kind": "bytes", "lower": True}))
-    assert deciding(lower, own) == "BLEU-lower"
+    lower = replace(model, config=configured(table, tokenizer={"name": "bpe", "lowercase": True}))
+    assert deciding(lower, own) == "bleu_lowercase"
     shown = gallery(judged)
     assert sum(map(len, shown.values())) == 2
     sections = views(model, data, "test", judged)
@@ -445,8 +463,8 @@ def test_a_row_of_the_map_is_that_of_the_word_it_wrote(run):
     assert maps.shape[2:] == (4, 4)
     np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-5)
     # A row is where the model looked when it had written the words before, and no more.
-    start, numbers = run.facts.words.start, list(said.numbers)
-    read_from = sentences([asked.tokens], run.facts, CPU)
+    start, numbers = run.metadata.words.start, list(said.numbers)
+    read_from = sentences([asked.tokens], run.metadata, CPU)
     for at in range(4):
         so_far = torch.tensor([[start, *numbers[:at]]])
         newest = alignment_maps(run.model, read_from, so_far)[0, :, :, -1].numpy()
@@ -476,14 +494,14 @@ def test_one_picture_holds_one_sentence_and_a_page_many(run, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "fields", "words"),
     [
-        (WritingConfig, {"beams": 0}, "beams=0"),
-        (WritingConfig, {"factor": -1.0}, "factor=-1.0"),
-        (WritingConfig, {"more": 0}, "more=0"),
-        (WritingConfig, {"no_repeat": -1}, "no_repeat=-1"),
+        (TranslateGenerationConfig, {"num_beams": 0}, "num_beams=0"),
+        (TranslateGenerationConfig, {"max_length_ratio": -1.0}, "max_length_ratio=-1.0"),
+        (TranslateGenerationConfig, {"max_length_extra": 0}, "max_length_extra=0"),
+        (TranslateGenerationConfig, {"no_repeat_ngram_size": -1}, "no_repeat_ngram_size=-1"),
         (TranslateConfig, {"data": ""}, "data is empty"),
-        (TranslateConfig, {"batch": 0}, "batch=0"),
-        (TranslateConfig, {"longest": 0}, "longest=0"),
-        (TranslateConfig, {"smoothing": 1.0}, "smoothing=1.0"),
+        (TranslateConfig, {"batch_tokens": 0}, "batch_tokens=0"),
+        (TranslateConfig, {"max_length": 0}, "max_length=0"),
+        (TranslateConfig, {"label_smoothing": 1.0}, "label_smoothing=1.0"),
     ],
 )
 def test_contradicting_fields_are_named(kind, fields, words):
@@ -496,22 +514,26 @@ def test_the_recipe_follows_the_data_and_2017_is_as_written():
     assert choose_recipe("translate", data="multi30k").name == "multi30k"
     assert choose_recipe("translate", data="own.tsv").name == "own"
     model = recipes("translate")["multi30k"].config(TranslateConfig).model
-    assert (model.order, model.place, model.init) == ("post", "sinusoidal", "2017")
-    assert model.scaled and model.tied and model.feed_forward == "relu"
+    assert (model.norm_first, model.pos_embed, model.init) == (
+        False,
+        "sinusoidal",
+        "xavier_uniform",
+    )
+    assert model.scale_embeddings and model.tie_embeddings and model.activation == "relu"
 
 
 @pytest.mark.data("multi30k")
 def test_multi30k_is_read_and_begun():
     written = recipes("translate")["multi30k"].config(TranslateConfig)
     data = read(written)
-    assert data.facts.pairs == (29_000, 1_014, 1_000) and len(part_of(data, "test2017")) == 1_000
+    assert data.metadata.pairs == (29_000, 1_014, 1_000) and len(part_of(data, "test2017")) == 1_000
     for name in ("multi30k", "multi30k-modern"):
         config = recipes("translate")[name].config(TranslateConfig)
-        assert (config.vocabulary, config.longest) == (written.vocabulary, written.longest)
-        config = TRANSLATE.settle(config, data)
-        model = TRANSLATE.build(config, data.facts)
+        assert (config.tokenizer, config.max_length) == (written.tokenizer, written.max_length)
+        config = TRANSLATE.resolve(config, data)
+        model = TRANSLATE.build_model(config, data.metadata)
         batches = PairBatches(config, data, CPU)
         for _, batch in zip(range(2), batches.epoch(0, 0), strict=False):
-            loss = pair_loss(model, batch, config.smoothing)
+            loss = pair_loss(model, batch, config.label_smoothing)
             loss.backward()
             assert 5 < loss.item() / len(batch.targets) < 30

@@ -16,7 +16,7 @@ from regard.evaluation.caption_bleu import BleuCounts
 from regard.evaluation.chrf import chrf, chrf_counts, chrf_each
 from regard.evaluation.translation import (
     METRICS,
-    Scores,
+    TranslationMetrics,
     assess,
     best,
     smoothed_bleu,
@@ -79,13 +79,13 @@ def test_all_figures_are_those_of_sacrebleu_on_sentences_of_people():
     cased = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES])
     theirs = {
         "BLEU": cased.score,
-        "BLEU-lower": sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], lowercase=True).score,
+        "bleu_lowercase": sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], lowercase=True).score,
         "chrF": sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score,
-        "exact": 100 / 6,
+        "exact_match": 100 / 6,
     }
     ours = {name: 100 * interval.value for name, interval in scores.figures.items()}
     assert ours == pytest.approx(theirs, abs=1e-9) and tuple(ours) == METRICS
-    assert ours["BLEU"] < ours["BLEU-lower"]
+    assert ours["BLEU"] < ours["bleu_lowercase"]
     assert scores.length == pytest.approx(cased.ratio) and scores.length < 1
     assert (scores.count, scores.empty) == (6, 1)
 
@@ -102,7 +102,7 @@ def test_signatures_are_as_sacrebleu_writes_them():
     version = sacrebleu.__version__
     assert dict(assess(["a"], ["a"], rounds=100).signatures) == {
         "BLEU": f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}",
-        "BLEU-lower": f"nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:{version}",
+        "bleu_lowercase": f"nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:{version}",
         "chrF": f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version}",
     }
 
@@ -145,9 +145,9 @@ def test_intervals_hold_the_figure_and_narrow_with_more_sentences():
 def test_all_right_and_all_wrong_are_the_ends():
     right = assess(REFERENCES, REFERENCES)
     assert all(interval.value == pytest.approx(1) for interval in right.figures.values())
-    assert right.length == 1 and 0.4 < right.figures["exact"].low < 1  # six prove little
+    assert right.length == 1 and 0.4 < right.figures["exact_match"].low < 1  # six prove little
     wrong = assess(["", " ", "x", "", "", "%"], REFERENCES)
-    assert all(wrong.figures[name].value == 0 for name in ("BLEU", "BLEU-lower", "exact"))
+    assert all(wrong.figures[name].value == 0 for name in ("BLEU", "bleu_lowercase", "exact_match"))
     assert wrong.figures["chrF"].value < 0.01 and wrong.empty == 4
 
 
@@ -161,7 +161,7 @@ def test_any_texts_have_figures_between_0_and_1(pairs):
 
 def test_spaces_between_words_are_no_mistake_but_case_is():
     scores = assess(["two  hundred ", "Two hundred"], ["two hundred", "two hundred"], rounds=100)
-    assert scores.per_pair["exact"].tolist() == [1.0, 0.0]
+    assert scores.per_pair["exact_match"].tolist() == [1.0, 0.0]
 
 
 # Looking, keeping, telling
@@ -181,12 +181,12 @@ def test_the_worst_come_first_and_ties_by_row():
 
 def test_scores_are_kept_as_json():
     scores = assess(HYPOTHESES, REFERENCES, rounds=100)
-    again = Scores.from_values(json.loads(json.dumps(scores.to_values())))
+    again = TranslationMetrics.from_values(json.loads(json.dumps(scores.to_values())))
     assert again.to_values() == scores.to_values() and summary(again) == summary(scores)
     assert again.figures == scores.figures and again.count == 6
     for damaged in ({}, {**scores.to_values(), "figures": {"BLEU": {}}}):
         with expect_error(ValueError):
-            Scores.from_values(damaged)
+            TranslationMetrics.from_values(damaged)
 
 
 def test_the_summary_says_what_is_what():

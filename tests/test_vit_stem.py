@@ -12,9 +12,9 @@ from golden import expect_error
 from regard.config import build, change, to_toml
 from regard.errors import ConfigError, FieldError
 from regard.models import PatchEmbed, ViT, ViTConfig
-from regard.models.layers import ConvStem, initialise, make_head
+from regard.models.layers import ConvStem, init_weights, make_head
 
-SMALL = {"width": 16, "layers": 2, "heads": 2, "image": 16}
+SMALL = {"width": 16, "layers": 2, "heads": 2, "image_size": 16}
 
 
 def count(model: nn.Module) -> int:
@@ -24,19 +24,19 @@ def count(model: nn.Module) -> int:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"patch": 8, "normalise_patches": True, "pool": "mean"},
-        {"patch": 4, "bias": False, "head": (64, 64)},
+        {"patch_size": 8, "patch_norm": True, "pool": "mean"},
+        {"patch_size": 4, "bias": False, "head_hidden": (64, 64)},
     ],
     ids=["a", "c"],
 )
 def test_two_layouts_have_the_140_618_parameters_of_the_coursework(fields):
-    model = ViT(ViTConfig(image=32, width=64, layers=5, heads=4, hidden=64, **fields))
+    model = ViT(ViTConfig(image_size=32, width=64, layers=5, heads=4, mlp_width=64, **fields))
     assert count(model) == 140_618
     assert model(torch.randn(2, 3, 32, 32)).shape == (2, 10)
 
 
 def test_without_biases_the_patches_and_the_head_keep_theirs():
-    model = ViT(ViTConfig(**SMALL, bias=False, head=(8,)))
+    model = ViT(ViTConfig(**SMALL, bias=False, head_hidden=(8,)))
     linear = {n: m for n, m in model.named_modules() if isinstance(m, nn.Linear)}
     biased = {name for name, layer in linear.items() if layer.bias is not None}
     assert biased == {"patches.project", "head.0", "head.2"}
@@ -84,9 +84,9 @@ def test_an_image_does_not_change_with_its_neighbours_in_the_batch():
     torch.testing.assert_close(stem(images)[2:3], stem(images[2:3]))
 
 
-@pytest.mark.parametrize("place", ["learned", "sinusoidal", "rotary", "none"])
+@pytest.mark.parametrize("place", ["learned", "sinusoidal", "rope", "none"])
 def test_a_convolved_vit_reads_images_of_other_sizes(place):
-    model = ViT(ViTConfig(**SMALL, stem="conv", place=place))
+    model = ViT(ViTConfig(**SMALL, stem="conv", pos_embed=place))
     assert model.features(torch.randn(2, 3, 24, 20)).shape == (2, 30 + 1, 16)
     with expect_error(ValueError):
         model(torch.randn(1, 3, 24, 18))
@@ -107,7 +107,7 @@ def test_normalised_patches_are_each_a_layer_norm_of_their_own_pixels():
 def test_normalised_patches_do_not_see_brightness_or_contrast():
     images = torch.randn(2, 3, 16, 16, dtype=torch.float64)
     for normalise in (True, False):
-        config = ViTConfig(**SMALL, normalise_patches=normalise, eps=1e-12)
+        config = ViTConfig(**SMALL, patch_norm=normalise, norm_eps=1e-12)
         model = ViT(config).double()
         same = torch.allclose(model(images), model(3 * images + 0.5), atol=1e-9)
         assert same is normalise
@@ -128,7 +128,7 @@ def test_a_head_bends_between_its_layers_and_not_after_the_last():
 
 @pytest.mark.parametrize(
     "fields",
-    [{"stem": "conv"}, {"normalise_patches": True}, {"head": (12, 8)}],
+    [{"stem": "conv"}, {"patch_norm": True}, {"head_hidden": (12, 8)}],
     ids=str,
 )
 def test_every_weight_of_a_stem_and_a_head_learns(fields):
@@ -140,14 +140,14 @@ def test_every_weight_of_a_stem_and_a_head_learns(fields):
             assert parameter.grad is not None and (parameter.grad != 0).any(), name
 
 
-@pytest.mark.parametrize("how", ["modern", "2017"])
+@pytest.mark.parametrize("how", ["trunc_normal", "xavier_uniform"])
 def test_convolutions_get_first_weights_like_linear_layers(how):
     torch.manual_seed(0)
     stem = ConvStem(4, 3, 128)
-    initialise(stem, how, layers=5)
+    init_weights(stem, how, layers=5)
     for conv in (stem.conv, stem.project):
         fans = 9 * (conv.in_channels + 64 * (1 if conv is stem.conv else 2))
-        wanted = 0.02 * 0.88 if how == "modern" else math.sqrt(2 / fans)
+        wanted = 0.02 * 0.88 if how == "trunc_normal" else math.sqrt(2 / fans)
         assert float(conv.weight.detach().std()) == pytest.approx(wanted, rel=0.05)
         assert not conv.bias.any()
 
@@ -155,8 +155,8 @@ def test_convolutions_get_first_weights_like_linear_layers(how):
 @pytest.mark.parametrize(
     ("fields", "name"),
     [
-        ({"stem": "conv", "normalise_patches": True}, "normalise_patches"),
-        ({"head": (64, 0)}, "head"),
+        ({"stem": "conv", "patch_norm": True}, "patch_norm"),
+        ({"head_hidden": (64, 0)}, "head_hidden"),
     ],
     ids=str,
 )
@@ -171,10 +171,10 @@ def test_stems_and_heads_of_the_wrong_kind_are_named(in_a_plain_process):
 from regard import ViTConfig
 for fields, words in [
     ({"stem": "convolution"}, "stem='convolution' is not one of 'patch', 'conv'; did you mean"),
-    ({"head": 64}, "head=64 is not of the kind tuple"),
-    ({"head": (64.0,)}, "head=(64.0,): hidden widths are whole numbers"),
-    ({"head": (True,)}, "head=(True,): hidden widths are whole numbers"),
-    ({"normalise_patches": 1}, "normalise_patches=1 is not of the kind bool"),
+    ({"head_hidden": 64}, "head_hidden=64 is not of the kind tuple"),
+    ({"head_hidden": (64.0,)}, "head_hidden=(64.0,): hidden widths are whole numbers"),
+    ({"head_hidden": (True,)}, "head_hidden=(True,): hidden widths are whole numbers"),
+    ({"patch_norm": 1}, "patch_norm=1 is not of the kind bool"),
 ]:
     try:
         ViTConfig(**fields)
@@ -188,16 +188,16 @@ for fields, words in [
 
 @pytest.mark.parametrize("head", [(), (64,), (64, 32)], ids=str)
 def test_a_head_survives_the_file(head):
-    config = ViTConfig(stem="conv", head=head)
+    config = ViTConfig(stem="conv", head_hidden=head)
     text = to_toml(config)
-    assert f"head = {list(head)}" in text
+    assert f"head_hidden = {list(head)}" in text
     assert build(ViTConfig, tomllib.loads(text)) == config
 
 
 def test_a_head_is_changed_by_name_and_a_word_in_it_refused():
-    assert change(ViTConfig(), {"head": [64, 64]}).head == (64, 64)
-    with expect_error(ConfigError, key="head[1]"):
-        change(ViTConfig(), {"head": [64, "wide"]})
+    assert change(ViTConfig(), {"head_hidden": [64, 64]}).head_hidden == (64, 64)
+    with expect_error(ConfigError, key="head_hidden[1]"):
+        change(ViTConfig(), {"head_hidden": [64, "wide"]})
 
 
 def convolve(images: torch.Tensor, conv: nn.Conv2d) -> torch.Tensor:

@@ -22,7 +22,7 @@ from regard.data.blocks import in_blocks
 from regard.data.byte_pairs import BytePairVocabulary, join_neighbours, signs_of_bytes
 from regard.data.entries import number_kind
 from regard.data.letters import CharacterVocabulary, RawVocabulary
-from regard.data.tokenizer import Vocabulary, VocabularyConfig, fit_vocabulary, from_text
+from regard.data.tokenizer import TokenizerConfig, Vocabulary, fit_vocabulary, from_text
 from regard.data.word_pieces import WordPieceVocabulary, longest_pieces, read_wordpieces
 from regard.data.words import WordVocabulary, normalised, words_of
 from regard.errors import DataIssue, FieldError
@@ -33,12 +33,12 @@ TEXTS = (
     "The dog's owner throws a ball; the dog brings it back!",
     "Zwei Hunde spielen im Schnee — 犬が二匹、雪で遊ぶ 🐕‍🦺",
 )
-WORDS = VocabularyConfig(kind="words", floor=1)
-BYTES = VocabularyConfig(kind="bytes", floor=1, size=330)
-CHARACTERS = VocabularyConfig(kind="characters", floor=1)
-RAW = VocabularyConfig(kind="raw")
+WORDS = TokenizerConfig(name="word", min_frequency=1)
+BYTES = TokenizerConfig(name="bpe", min_frequency=1, vocab_size=330)
+CHARACTERS = TokenizerConfig(name="char", min_frequency=1)
+RAW = TokenizerConfig(name="byte")
 KINDS = (WORDS, BYTES, CHARACTERS, RAW)
-ALL = pytest.mark.parametrize("config", KINDS, ids=lambda config: config.kind)
+ALL = pytest.mark.parametrize("config", KINDS, ids=lambda config: config.name)
 
 # Unicode as people and attackers write it: anything, and dense in what the rules turn on.
 ANY_TEXT = st.text() | st.text("aÅΣİ１3.,'’-_ \n\t\u0301\u200d\u200c\ufe0f👩🏽🇩🇪ि=\u0338")
@@ -89,19 +89,19 @@ def test_words_that_are_known_come_back_as_the_normalised_text(text):
 def test_the_most_frequent_words_come_first_and_equals_by_letter():
     texts = ["b a c c", "c b a d"]
     assert fit_vocabulary(texts, WORDS).words == ("c", "a", "b", "d")
-    assert fit_vocabulary(texts, VocabularyConfig(floor=2)).words == ("c", "a", "b")
-    assert fit_vocabulary(texts, VocabularyConfig(floor=1, size=6)).words == ("c", "a")
+    assert fit_vocabulary(texts, TokenizerConfig(min_frequency=2)).words == ("c", "a", "b")
+    assert fit_vocabulary(texts, TokenizerConfig(min_frequency=1, vocab_size=6)).words == ("c", "a")
 
 
 def test_a_word_that_is_not_there_is_unknown():
-    vocabulary = fit_vocabulary(["a dog", "a cat"], VocabularyConfig(floor=2))
+    vocabulary = fit_vocabulary(["a dog", "a cat"], TokenizerConfig(min_frequency=2))
     assert vocabulary.encode("A zebra!") == [4, 3, 3] and vocabulary.unknown == 3
     assert vocabulary.decode([1, 4, 3, 2, 0, 0]) == "a <unknown>"
 
 
 def test_no_words_is_a_sentence():
     with expect_error(ValueError):
-        fit_vocabulary(["a b", "a"], VocabularyConfig(floor=3))
+        fit_vocabulary(["a b", "a"], TokenizerConfig(min_frequency=3))
     with expect_error(ValueError):
         fit_vocabulary([], WORDS)
 
@@ -163,7 +163,7 @@ def visible_order(byte: int) -> str:
 @pytest.mark.parametrize(("floor", "size"), [(1, 300), (2, 290), (3, 900)])
 def test_learning_is_joining_the_most_frequent_pair_again_and_again(floor, size):
     texts = [*TEXTS, "aaaa aaab abab " * 3]
-    ours = fit_vocabulary(texts, VocabularyConfig(kind="bytes", floor=floor, size=size))
+    ours = fit_vocabulary(texts, TokenizerConfig(name="bpe", min_frequency=floor, vocab_size=size))
     pieces = ours.pieces
     assert [(pieces[a], pieces[b]) for a, b in ours.merges] == learn_plainly(texts, floor, size - 3)
     assert len(ours) <= size
@@ -180,7 +180,7 @@ def test_the_signs_of_bytes_are_those_of_the_library():
 PARTS = ("dog", " ", "    ", "\n", "\n\n", "'s", "3", "犬", "!", "\t", "é")
 SPACED = fit_vocabulary(
     [*TEXTS, "if x:\n    y\n\n\n    z\n        dog's  \t\t!\n" * 3],
-    VocabularyConfig(kind="bytes", floor=2, size=320),
+    TokenizerConfig(name="bpe", min_frequency=2, vocab_size=320),
 )
 
 
@@ -227,11 +227,11 @@ def test_half_a_surrogate_pair_is_refused():
 # Byte pairs with digits apart, and in lower case
 
 
-DIGITS = VocabularyConfig(kind="bytes", floor=1, size=330, digits=True)
-LOWER = VocabularyConfig(kind="bytes", floor=1, size=330, lower=True)
+DIGITS = TokenizerConfig(name="bpe", min_frequency=1, vocab_size=330, split_digits=True)
+LOWER = TokenizerConfig(name="bpe", min_frequency=1, vocab_size=330, lowercase=True)
 NUMBERED = (*TEXTS, "Room 1212 or 1212 or 12 12 in 2012", "1212 and ROOM and Room and ROOM")
 APART, LOWERED, BOTH = (
-    fit_vocabulary(NUMBERED, config) for config in (DIGITS, LOWER, replace(DIGITS, lower=True))
+    fit_vocabulary(NUMBERED, config) for config in (DIGITS, LOWER, replace(DIGITS, lowercase=True))
 )
 
 
@@ -253,7 +253,7 @@ def test_digits_are_apart_only_where_this_is_asked_for():
 
 
 def test_spaces_before_a_digit_stay_together_as_they_were_learnt():
-    vocabulary = fit_vocabulary(["a  1  2  3"] * 3, replace(DIGITS, size=261))
+    vocabulary = fit_vocabulary(["a  1  2  3"] * 3, replace(DIGITS, vocab_size=261))
     assert [vocabulary.entry(number) for number in vocabulary.encode("a  1")] == ["a", "  ", "1"]
 
 
@@ -267,7 +267,7 @@ def test_in_lower_case_every_text_comes_back_as_python_lowers_it(text):
 
 
 def test_in_lower_case_the_pieces_are_those_of_the_lowered_texts():
-    plain = fit_vocabulary([text.lower() for text in NUMBERED], replace(LOWER, lower=False))
+    plain = fit_vocabulary([text.lower() for text in NUMBERED], replace(LOWER, lowercase=False))
     assert LOWERED.merges == plain.merges and plain != LOWERED
     assert LOWERED.encode("ROOM") == plain.encode("room") != plain.encode("ROOM")
 
@@ -460,9 +460,9 @@ def test_characters_that_are_known_come_back_exactly(text):
 def test_characters_stand_in_order_and_the_most_frequent_are_kept():
     texts = ["b a\nC", "bbc"]
     assert fit_vocabulary(texts, CHARACTERS).characters == "\n Cabc"
-    assert fit_vocabulary(texts, VocabularyConfig(kind="characters")).characters == "b"
+    assert fit_vocabulary(texts, TokenizerConfig(name="char")).characters == "b"
     # Of equals, those with the lower code point.
-    small = VocabularyConfig(kind="characters", floor=1, size=7)
+    small = TokenizerConfig(name="char", min_frequency=1, vocab_size=7)
     assert fit_vocabulary(texts, small).characters == "\n b"
 
 
@@ -477,7 +477,7 @@ def test_a_character_that_is_not_there_is_unknown():
 
 def test_no_characters_is_a_sentence():
     with expect_error(ValueError):
-        fit_vocabulary(["ab", "a"], VocabularyConfig(kind="characters", floor=3))
+        fit_vocabulary(["ab", "a"], TokenizerConfig(name="char", min_frequency=3))
     with expect_error(ValueError):
         fit_vocabulary(["", ""], CHARACTERS)
 
@@ -507,7 +507,7 @@ def test_numbers_have_16_bits_as_long_as_they_fit(size):
     assert last.dtype == number_kind(size) == (np.uint16 if size == 2**16 else np.uint32)
 
 
-@pytest.mark.parametrize("config", [CHARACTERS, RAW], ids=lambda config: config.kind)
+@pytest.mark.parametrize("config", [CHARACTERS, RAW], ids=lambda config: config.name)
 def test_a_megabyte_takes_far_less_than_a_second(config):
     text = "Now is the winter of our discontent — \n" * 26_000
     vocabulary = fit_vocabulary([text], config)
@@ -584,7 +584,7 @@ def test_texts_are_read_once_and_one_at_a_time(config):
 def test_fitting_gives_the_same_on_every_machine(config):
     code = (
         "import sys; sys.stdin.reconfigure(encoding='utf-8');"
-        "from regard.data.tokenizer import VocabularyConfig, fit_vocabulary;"
+        "from regard.data.tokenizer import TokenizerConfig, fit_vocabulary;"
         f"print(fit_vocabulary(sys.stdin, {config!r}).to_text())"
     )
     lines = [text + "\n" for text in TEXTS]
@@ -609,31 +609,31 @@ def test_fitting_gives_the_same_on_every_machine(config):
         "[]",
         "[" * 100_000,
         {"kind": "signs", "specials": []},
-        {"kind": "words", "specials": ["padding"], "words": []},
-        {"kind": "words", "specials": ["padding", "start", "end", "unknown"], "words": [1]},
+        {"kind": "word", "specials": ["padding"], "words": []},
+        {"kind": "word", "specials": ["padding", "start", "end", "unknown"], "words": [1]},
         {
-            "kind": "words",
+            "kind": "word",
             "specials": ["padding", "start", "end", "unknown"],
             "words": ["a"] * 2,
         },
-        {"kind": "bytes", "specials": ["padding", "start", "end", "end"], "merges": []},
-        {"kind": "bytes", "specials": ["padding", "start", "end"], "merges": [[1, 256]]},
-        {"kind": "bytes", "specials": ["padding", "start", "end"], "merges": [[1, 2, 3]]},
-        {"kind": "bytes", "specials": ["padding", "start", "end"], "merges": [[1, 2.0]]},
-        {"kind": "bytes", "specials": ["padding", "start", "end"], "merges": [[1, 2]] * 2},
-        {"kind": "bytes", "specials": ["padding", "start", "end"], "merges": [], "lower": 1},
-        {"kind": "characters", "specials": ["padding", "start", "end"], "characters": "a"},
+        {"kind": "bpe", "specials": ["padding", "start", "end", "end"], "merges": []},
+        {"kind": "bpe", "specials": ["padding", "start", "end"], "merges": [[1, 256]]},
+        {"kind": "bpe", "specials": ["padding", "start", "end"], "merges": [[1, 2, 3]]},
+        {"kind": "bpe", "specials": ["padding", "start", "end"], "merges": [[1, 2.0]]},
+        {"kind": "bpe", "specials": ["padding", "start", "end"], "merges": [[1, 2]] * 2},
+        {"kind": "bpe", "specials": ["padding", "start", "end"], "merges": [], "lower": 1},
+        {"kind": "char", "specials": ["padding", "start", "end"], "characters": "a"},
         {
-            "kind": "characters",
+            "kind": "char",
             "specials": ["padding", "start", "end", "unknown"],
             "characters": ["a"],
         },
         {
-            "kind": "characters",
+            "kind": "char",
             "specials": ["padding", "start", "end", "unknown"],
             "characters": "aba",
         },
-        {"kind": "raw", "specials": ["start"]},
+        {"kind": "byte", "specials": ["start"]},
         {"kind": "wordpiece", "specials": PUBLISHED[:4], "pieces": ["a"], "lower": True},
         {"kind": "wordpiece", "specials": [*PUBLISHED, "x"], "pieces": PIECES, "lower": True},
         {"kind": "wordpiece", "specials": PUBLISHED, "pieces": PIECES, "lower": 1},
@@ -648,30 +648,32 @@ def test_a_damaged_vocabulary_is_a_sentence(text):
 @pytest.mark.parametrize(
     ("fields", "name"),
     [
-        ({"floor": 0}, "floor"),
-        ({"size": 4}, "size"),
-        ({"kind": "bytes", "size": 258}, "size"),
-        ({"kind": "raw", "size": 258}, "size"),
-        ({"kind": "characters", "size": 4}, "size"),
-        ({"digits": True}, "digits"),
-        ({"lower": True}, "lower"),
-        ({"kind": "characters", "lower": True}, "lower"),
-        ({"kind": "raw", "digits": True}, "digits"),
+        ({"min_frequency": 0}, "min_frequency"),
+        ({"vocab_size": 4}, "vocab_size"),
+        ({"name": "bpe", "vocab_size": 258}, "vocab_size"),
+        ({"name": "byte", "vocab_size": 258}, "vocab_size"),
+        ({"name": "char", "vocab_size": 4}, "vocab_size"),
+        ({"split_digits": True}, "split_digits"),
+        ({"lowercase": True}, "lowercase"),
+        ({"name": "char", "lowercase": True}, "lowercase"),
+        ({"name": "byte", "split_digits": True}, "split_digits"),
     ],
 )
 def test_contradictions_are_refused_by_the_names_of_their_fields(fields, name):
     with expect_error(FieldError, field=name):
-        VocabularyConfig(**fields)
+        TokenizerConfig(**fields)
 
 
 def test_extra_entries_must_leave_room():
     names = [f"x{n}" for n in range(5)]
-    for kind in ("words", "characters"):
+    for kind in ("word", "char"):
         with expect_error(ValueError):
-            fit_vocabulary(TEXTS, VocabularyConfig(kind=kind, size=6, floor=1), extra=names)
-    for kind in ("bytes", "raw"):
+            fit_vocabulary(
+                TEXTS, TokenizerConfig(name=kind, vocab_size=6, min_frequency=1), extra=names
+            )
+    for kind in ("bpe", "byte"):
         with expect_error(ValueError):
-            fit_vocabulary(TEXTS, VocabularyConfig(kind=kind, size=260), extra=names)
+            fit_vocabulary(TEXTS, TokenizerConfig(name=kind, vocab_size=260), extra=names)
     with expect_error(ValueError):
         fit_vocabulary(TEXTS, WORDS, extra=["end"])
 

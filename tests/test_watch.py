@@ -6,19 +6,30 @@ import pytest
 import torch
 
 from golden import expect_error
-from regard.attention import KVCache, MultiHead, attend, causal, rotary, trace_shapes, watch, window
-from regard.models import Block, FeedForward, ViT, ViTConfig
+from regard.attention import (
+    KVCache,
+    MultiHeadAttention,
+    attend,
+    causal,
+    rope,
+    trace_shapes,
+    watch,
+    window,
+)
+from regard.models import MLP, Block, ViT, ViTConfig
 
 
 def vit(**fields: object) -> ViT:
-    return ViT(ViTConfig(**{"width": 32, "layers": 3, "heads": 4, "image": 16, **fields})).eval()
+    return ViT(
+        ViTConfig(**{"width": 32, "layers": 3, "heads": 4, "image_size": 16, **fields})
+    ).eval()
 
 
 IMAGES = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
 
 
 def test_a_watched_model_gives_bit_identical_logits_and_gradients():
-    model = vit(groups=2, mask="neighbourhood(1, (4, 4))")
+    model = vit(kv_heads=2, mask="neighborhood(1, (4, 4))")
     plain = model(IMAGES)
     with watch(model) as seen:
         watched = model(IMAGES)
@@ -34,7 +45,7 @@ def test_a_watched_model_gives_bit_identical_logits_and_gradients():
 
 
 def test_rows_and_heads_asked_for_are_those_of_the_full_map():
-    model = vit(groups=2)
+    model = vit(kv_heads=2)
     with watch(model) as seen:
         model(IMAGES)
     layer = seen["blocks.1.attention"]
@@ -48,21 +59,21 @@ def test_rows_and_heads_asked_for_are_those_of_the_full_map():
 
 @pytest.mark.parametrize("expression", [None, "causal", "causal & (window(3) | sinks(1))"])
 def test_recomputed_weights_times_v_reproduce_what_the_layer_read(expression):
-    model = vit(mask=expression, place="rotary")
+    model = vit(mask=expression, pos_embed="rope")
     with watch(model) as seen:
         model(IMAGES)
     for layer in seen.values():
         assert layer.error() < 1e-6
         assert layer.error(rows=[0, 5]) < 1e-6
         again = torch.einsum("bhnm,bhme->bhne", layer.weights(), layer.call.v)
-        torch.testing.assert_close(again, layer.read)
+        torch.testing.assert_close(again, layer.output)
 
 
 def test_the_proof_fails_when_another_attention_was_used():
-    layer = MultiHead(16, 2, attention=lambda q, k, v, **_: v * 1.01)
+    layer = MultiHeadAttention(16, 2, attention=lambda q, k, v, **_: v * 1.01)
     with watch(layer) as seen:
         layer(torch.randn(1, 5, 16))
-    assert seen["MultiHead"].error() > 0.1
+    assert seen["MultiHeadAttention"].error() > 0.1
 
 
 def test_watching_ends_with_the_block_even_after_an_error_and_nests():
@@ -109,7 +120,7 @@ def test_rows_and_heads_that_are_not_there_are_named_with_their_layer(asked):
 
 
 def test_an_unknown_layer_is_named_beside_the_known_ones():
-    with watch(MultiHead(8, 2)) as seen:
+    with watch(MultiHeadAttention(8, 2)) as seen:
         pass
     with expect_error(KeyError):
         seen["blocks.9.attention"]
@@ -130,35 +141,38 @@ def test_only_the_layers_named_are_kept():
 
 
 def test_a_map_too_large_to_hold_is_refused_with_its_size_and_rows_are_not():
-    layer = MultiHead(2, 1)
+    layer = MultiHeadAttention(2, 1)
     with torch.no_grad(), watch(layer) as seen:
         layer(torch.randn(1, 20_000, 2))
     with expect_error(ValueError):
-        seen["MultiHead"].weights()
-    assert seen["MultiHead"].weights(rows=[7]).shape == (1, 1, 1, 20_000)
+        seen["MultiHeadAttention"].weights()
+    assert seen["MultiHeadAttention"].weights(rows=[7]).shape == (1, 1, 1, 20_000)
 
 
 def test_every_step_of_a_cached_decoding_is_kept():
-    layer, cache = MultiHead(16, 2, place=rotary(), mask=causal & window(4)), KVCache(size=12)
+    layer, cache = (
+        MultiHeadAttention(16, 2, pos_embed=rope(), mask=causal & window(4)),
+        KVCache(size=12),
+    )
     x = torch.randn(1, 10, 16)
     once = attend_weights(layer, x)
     with torch.no_grad(), watch(layer) as seen:
         for at in range(10):
             layer(x[:, at : at + 1], positions=range(at, at + 1), cache=cache)
-    assert len(seen.calls("MultiHead")) == 10
-    for at, call in enumerate(seen.calls("MultiHead")):
+    assert len(seen.calls("MultiHeadAttention")) == 10
+    for at, call in enumerate(seen.calls("MultiHeadAttention")):
         torch.testing.assert_close(call.weights(), once[:, :, at : at + 1, : at + 1])
 
 
 def test_steps_into_a_fixed_cache_stay_readable_after_their_slots_are_reused():
     mask = causal & window(3)
-    layer, cache = MultiHead(16, 2, mask=mask), KVCache(size=4, keep=mask)
+    layer, cache = MultiHeadAttention(16, 2, mask=mask), KVCache(size=4, keep=mask)
     x = torch.randn(1, 9, 16)
     once = attend_weights(layer, x)
     with torch.no_grad(), watch(layer) as seen:
         for at in range(9):
             layer(x[:, at : at + 1], positions=torch.tensor([at]), cache=cache)
-    for at, step in enumerate(seen.calls("MultiHead")):
+    for at, step in enumerate(seen.calls("MultiHeadAttention")):
         weights, where = step.weights()[0, :, 0], step.call.k_pos
         for slot, position in enumerate(where.tolist()):
             want = once[0, :, at, position] if position >= 0 else torch.zeros(2)
@@ -167,7 +181,7 @@ def test_steps_into_a_fixed_cache_stay_readable_after_their_slots_are_reused():
 
 def test_positions_moved_on_in_place_do_not_change_what_was_seen_or_kept():
     mask = causal & window(2)
-    layer, x = MultiHead(8, 2, mask=mask), torch.randn(1, 6, 8)
+    layer, x = MultiHeadAttention(8, 2, mask=mask), torch.randn(1, 6, 8)
     with torch.no_grad():
         once = layer(x)
         for cache in (KVCache(), KVCache(size=6), KVCache(size=3, keep=mask), KVCache(keep=mask)):
@@ -177,31 +191,35 @@ def test_positions_moved_on_in_place_do_not_change_what_was_seen_or_kept():
                     reads.append(layer(x[:, at : at + 1], positions=where, cache=cache))
                     where += 1
             torch.testing.assert_close(torch.cat(reads, 1), once)
-            assert all(step.error() < 1e-6 for step in seen.calls("MultiHead"))
+            assert all(step.error() < 1e-6 for step in seen.calls("MultiHeadAttention"))
 
 
 def test_a_watched_prefill_outlives_the_decoding_that_overwrites_its_slots():
     mask = causal & window(2)
-    layer, x, cache = MultiHead(8, 2, mask=mask), torch.randn(1, 8, 8), KVCache(size=4, keep=mask)
+    layer, x, cache = (
+        MultiHeadAttention(8, 2, mask=mask),
+        torch.randn(1, 8, 8),
+        KVCache(size=4, keep=mask),
+    )
     with torch.no_grad(), watch(layer) as seen:
         layer(x[:, :4], positions=range(4), cache=cache)
         for at in range(4, 8):
             layer(x[:, at : at + 1], positions=torch.tensor([at]), cache=cache)
-    assert all(step.error() < 1e-6 for step in seen.calls("MultiHead"))
+    assert all(step.error() < 1e-6 for step in seen.calls("MultiHeadAttention"))
 
 
 def test_rollout_refuses_layers_that_read_a_cache():
-    layer, x = MultiHead(8, 2, mask=causal), torch.randn(1, 3, 8)
+    layer, x = MultiHeadAttention(8, 2, mask=causal), torch.randn(1, 3, 8)
     with torch.no_grad(), watch(layer) as seen:
         layer(x, positions=torch.tensor([2, 0, 1]), cache=KVCache(size=3))
     with expect_error(ValueError):
         seen.rollout()
 
 
-def attend_weights(layer: MultiHead, x: torch.Tensor) -> torch.Tensor:
+def attend_weights(layer: MultiHeadAttention, x: torch.Tensor) -> torch.Tensor:
     with torch.no_grad(), watch(layer) as seen:
         layer(x)
-    return seen["MultiHead"].weights()
+    return seen["MultiHeadAttention"].weights()
 
 
 def test_rollout_is_the_product_of_half_residual_half_mean_maps():
@@ -218,9 +236,9 @@ def test_rollout_is_the_product_of_half_residual_half_mean_maps():
 
 def test_rollout_passes_over_layers_that_read_another_sequence():
     block = Block(
-        MultiHead(8, 2),
-        FeedForward(8, 8),
-        cross=MultiHead(8, 2),
+        MultiHeadAttention(8, 2),
+        MLP(8, 8),
+        cross=MultiHeadAttention(8, 2),
         norm=lambda: torch.nn.LayerNorm(8),
     )
     with watch(block) as seen:
@@ -242,7 +260,7 @@ import torch
 from torch._dynamo.testing import CompileCounter
 from regard import ViT, ViTConfig, watch
 
-model, count = ViT(ViTConfig(width=32, layers=2, heads=4, image=16)), CompileCounter()
+model, count = ViT(ViTConfig(width=32, layers=2, heads=4, image_size=16)), CompileCounter()
 compiled, images = torch.compile(model, backend=count, fullgraph=True), torch.randn(2, 3, 16, 16)
 with torch.no_grad():
     plain = compiled(images)
@@ -267,7 +285,7 @@ def test_shapes_of_one_multi_head_call_are_those_of_the_live_tensors(capsys):
     assert steps["map = softmax(β q kᵀ)"] == [1, 12, 5, 5]
     assert steps["out = to_out(z)"] == [1, 5, 768]
     assert "b h n m" in capsys.readouterr().out
-    grouped = MultiHead(24, 6, groups=2, attention=attend)
+    grouped = MultiHeadAttention(24, 6, kv_heads=2, attention=attend)
     steps = {
         s.name: list(s.shape) for s in trace_shapes(grouped, torch.randn(3, 7, 24), show=False)
     }

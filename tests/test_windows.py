@@ -9,12 +9,21 @@ from torch import Tensor
 from torch.autograd import grad
 
 from golden import expect_error
-from regard.attention import Mask, attend, attend_fused, blocks, causal, explain, sinks, window
+from regard.attention import (
+    Mask,
+    attend,
+    attend_fused,
+    blocks,
+    causal,
+    explain_kernel,
+    sinks,
+    window,
+)
 from regard.attention.call import Call
 from regard.attention.kernels import choose as kernels
 from regard.attention.kernels import tiles as sparse
 from regard.attention.kernels import window as windowed
-from regard.attention.masks import summary, windows
+from regard.attention.masks import block_summary, grid_windows
 from regard.attention.patterns import bigbird, longformer, sparse_transformer
 from strategies import examples, masks
 
@@ -25,13 +34,13 @@ GRIDS = st.tuples(st.integers(1, 5), st.integers(1, 5))
 @st.composite
 def any_windows(draw: st.DrawFn) -> Mask:
     size = draw(st.integers(1, 4))
-    return windows(size, draw(GRIDS), draw(st.integers(0, size - 1)))
+    return grid_windows(size, draw(GRIDS), draw(st.integers(0, size - 1)))
 
 
 @st.composite
 def any_summary(draw: st.DrawFn) -> Mask:
     size = draw(st.integers(1, 6))
-    return summary(size, draw(st.integers(1, size)))
+    return block_summary(size, draw(st.integers(1, size)))
 
 
 NEW = st.one_of(
@@ -91,11 +100,11 @@ def test_windows_read_what_their_definition_says(size, shift, grid, q_pos, k_pos
         return piece(r) == piece(i) and piece(c) == piece(j)
 
     said = torch.tensor([[reads(q, k) for k in k_pos] for q in q_pos])
-    mask = windows(size, grid, shift)
+    mask = grid_windows(size, grid, shift)
     assert torch.equal(mask(q_pos, k_pos), said)
     assert torch.equal(mask(torch.tensor(q_pos), torch.tensor(k_pos)), said)
     assert Mask.parse(str(mask)) == mask and mask.grids() == {grid}
-    assert mask.at((2, 9)) == windows(size, (2, 9), shift)
+    assert mask.at((2, 9)) == grid_windows(size, (2, 9), shift)
 
 
 @pytest.mark.parametrize("size, shift, side", [(2, 1, 6), (3, 1, 9), (4, 2, 8), (3, 2, 6)])
@@ -111,14 +120,14 @@ def test_shifted_windows_are_a_rolled_grid_whose_wrapped_parts_are_kept_apart(si
                     (r, c), (i, j) = divmod(q, side), divmod(k, side)
                     # Cells that came around the border stay by themselves.
                     read[q, k] = (r < shift) == (i < shift) and (c < shift) == (j < shift)
-    mask = windows(size, (side, side), shift)
+    mask = grid_windows(size, (side, side), shift)
     assert torch.equal(mask(range(side**2), range(side**2)), read)
 
 
 @pytest.mark.parametrize("size, c", [(1, 1), (4, 1), (4, 4), (5, 2)])
 def test_a_summary_is_the_last_columns_of_every_block(size, c):
     said = torch.tensor([k % size in range(size - c, size) for k in range(30)]).expand(7, -1)
-    assert torch.equal(summary(size, c)(range(3, 10), range(30)), said)
+    assert torch.equal(block_summary(size, c)(range(3, 10), range(30)), said)
 
 
 @given(COMPOSED, st.integers(0, 12), st.integers(0, 12), st.data())
@@ -151,7 +160,7 @@ def test_tiles_of_a_summary_are_exact(mask, start, m, size):
 
 
 def test_windows_rule_out_tiles_of_other_rows():
-    some = windows(8, (64, 64)).tiles(range(4096), range(4096)).some
+    some = grid_windows(8, (64, 64)).tiles(range(4096), range(4096)).some
     assert some.double().mean() == 1 / 8  # eight rows of 64 against eight rows of 64
 
 
@@ -164,19 +173,19 @@ def test_every_composition_is_read_back_from_what_it_prints(mask):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: windows(0, (4, 4)),
-        lambda: windows(3, (4, 4), -1),
-        lambda: windows(3, (4, 4), 3),
-        lambda: windows(3, (4, 4), 8),
-        lambda: windows(3, (0, 4)),
-        lambda: windows(3, (4, 4, 4)),
-        lambda: windows(2.0, (4, 4)),
-        lambda: summary(4, 5),
-        lambda: summary(4, 0),
-        lambda: Mask.parse("windows(4)"),
-        lambda: Mask.parse("windows"),
-        lambda: Mask.parse("windws(2, 4)"),
-        lambda: Mask.parse("windows(0, (4, 4))"),
+        lambda: grid_windows(0, (4, 4)),
+        lambda: grid_windows(3, (4, 4), -1),
+        lambda: grid_windows(3, (4, 4), 3),
+        lambda: grid_windows(3, (4, 4), 8),
+        lambda: grid_windows(3, (0, 4)),
+        lambda: grid_windows(3, (4, 4, 4)),
+        lambda: grid_windows(2.0, (4, 4)),
+        lambda: block_summary(4, 5),
+        lambda: block_summary(4, 0),
+        lambda: Mask.parse("grid_windows(4)"),
+        lambda: Mask.parse("grid_windows"),
+        lambda: Mask.parse("grid_windws(2, 4)"),
+        lambda: Mask.parse("grid_windows(0, (4, 4))"),
     ],
 )
 def test_bad_windows_are_refused_with_their_numbers(make, monkeypatch):
@@ -188,18 +197,18 @@ def test_bad_windows_are_refused_with_their_numbers(make, monkeypatch):
 # Window by window
 
 CUT = [
-    (windows(2, (4, 4)), 16),
-    (windows(3, (7, 8), 1), 56),
-    (windows(3, (7, 8)), 56),
-    (windows(4, (6, 5), 3), 30),
-    (windows(9, (6, 12), 8), 72),
-    (windows(1, (2, 3)), 6),
-    (windows(2, (1, 5), 1), 5),
+    (grid_windows(2, (4, 4)), 16),
+    (grid_windows(3, (7, 8), 1), 56),
+    (grid_windows(3, (7, 8)), 56),
+    (grid_windows(4, (6, 5), 3), 30),
+    (grid_windows(9, (6, 12), 8), 72),
+    (grid_windows(1, (2, 3)), 6),
+    (grid_windows(2, (1, 5), 1), 5),
     (blocks(4), 12),
     (blocks(4), 10),
     (blocks(1), 3),
     (causal & blocks(4), 10),
-    (windows(3, (4, 5), 1) & causal, 20),
+    (grid_windows(3, (4, 5), 1) & causal, 20),
 ]
 
 
@@ -221,9 +230,9 @@ def test_window_by_window_reads_what_the_dense_reference_reads(
     mask, n, lead, groups, nothing_dense
 ):
     tensors = qkv(n, n, lead, groups)
-    assert explain(*tensors, mask=mask).startswith("SDPA window by window")
+    assert explain_kernel(*tensors, mask=mask).startswith("SDPA window by window")
     for beta in (None, 1.7):
-        plain = attend(*tensors, mask=mask, beta=beta).read
+        plain = attend(*tensors, mask=mask, beta=beta).output
         agree(attend_fused(*tensors, mask=mask, beta=beta), plain, tensors)
 
 
@@ -232,20 +241,20 @@ def test_window_by_window_reads_what_the_dense_reference_reads(
 def test_blocks_are_cut_wherever_the_tokens_begin(mask, start, n):
     tensors, where = qkv(n, n), range(start, start + n)
     how = {"mask": mask, "q_pos": where, "k_pos": where}
-    agree(attend_fused(*tensors, **how), attend(*tensors, **how).read, tensors)
+    agree(attend_fused(*tensors, **how), attend(*tensors, **how).output, tensors)
 
 
 @pytest.mark.parametrize("dtype, atol", [(torch.float32, 1e-5), (torch.bfloat16, 3e-2)], ids=str)
 @pytest.mark.parametrize("mask, n", CUT[:4], ids=str)
 def test_window_by_window_in_every_precision(mask, n, dtype, atol):
     tensors = [torch.randn(2, 2, n, 8, dtype=dtype, requires_grad=True) for _ in "qkv"]
-    plain = attend(*tensors, mask=mask).read
+    plain = attend(*tensors, mask=mask).output
     agree(attend_fused(*tensors, mask=mask), plain, tensors, rtol=0.0, atol=atol)
 
 
 def test_more_windows_than_a_kernel_counts_are_read_in_several_calls(monkeypatch):
-    tensors, mask = qkv(35, 35), windows(2, (5, 7), 1)
-    plain = attend(*tensors, mask=mask).read
+    tensors, mask = qkv(35, 35), grid_windows(2, (5, 7), 1)
+    plain = attend(*tensors, mask=mask).output
     monkeypatch.setattr(windowed, "MOST", 4)
     agree(attend_fused(*tensors, mask=mask), plain, tensors)
 
@@ -262,29 +271,30 @@ def test_more_windows_than_a_kernel_counts_are_read_in_several_calls(monkeypatch
     ],
 )
 def test_everything_else_is_left_to_the_paths_there_were(n, how):
-    tensors, mask = qkv(n, n), windows(2, (4, 4))
+    tensors, mask = qkv(n, n), grid_windows(2, (4, 4))
     how = {"mask": mask, **how}
     if isinstance(how.get("bias"), Tensor):
         how["bias"] = how["bias"].double()
-    assert "window by window" not in explain(*tensors, **how)
-    agree(attend_fused(*tensors, **how), attend(*tensors, **how).read, tensors)
+    assert "window by window" not in explain_kernel(*tensors, **how)
+    agree(attend_fused(*tensors, **how), attend(*tensors, **how).output, tensors)
     for other in (mask | causal, mask & window(3), ~mask):
-        assert "window by window" not in explain(*qkv(16, 16), mask=other)
+        assert "window by window" not in explain_kernel(*qkv(16, 16), mask=other)
 
 
 def test_the_reason_is_given_in_words_without_looking_at_a_tensor():
     q = torch.empty(1, 2, 56 * 56, 8, device="meta")
-    assert explain(q, q, q, mask=windows(7, (56, 56))) == (
-        "SDPA window by window: windows(7, (56, 56), 0) puts 56 × 56 tokens in 64 windows of 7 × 7"
+    assert explain_kernel(q, q, q, mask=grid_windows(7, (56, 56))) == (
+        "SDPA window by window: grid_windows(7, (56, 56), 0) puts 56 × 56 tokens in 64 windows "
+        "of 7 × 7"
     )
-    assert explain(q, q, q, mask=windows(7, (56, 56), 3)).endswith(
+    assert explain_kernel(q, q, q, mask=grid_windows(7, (56, 56), 3)).endswith(
         "81 windows of 7 × 7, 32 of them smaller"
     )
-    assert explain(q, q, q, mask=causal & blocks(1000)).endswith(
+    assert explain_kernel(q, q, q, mask=causal & blocks(1000)).endswith(
         "3136 tokens in 4 windows of 1000, 1 of them smaller"
     )
     # One window that holds the whole grid is no mask at all.
-    assert "window by window" not in explain(q, q, q, mask=windows(56, (56, 56)))
+    assert "window by window" not in explain_kernel(q, q, q, mask=grid_windows(56, (56, 56)))
 
 
 def test_windows_may_be_compiled(in_a_plain_process):
@@ -292,9 +302,9 @@ def test_windows_may_be_compiled(in_a_plain_process):
         """
 import torch
 from regard import attend_fused, blocks, causal
-from regard.attention.masks import windows
+from regard.attention.masks import grid_windows
 
-for mask, sizes in ((windows(3, (4, 5), 1), (20, 20, 22)), (causal & blocks(4), (8, 10, 13))):
+for mask, sizes in ((grid_windows(3, (4, 5), 1), (20, 20, 22)), (causal & blocks(4), (8, 10, 13))):
     call = lambda q: attend_fused(q, q, q, mask=mask)
     compiled = torch.compile(call, dynamic=True, backend="eager", fullgraph=True)
     for n in sizes:
@@ -310,7 +320,7 @@ def test_any_windows_agree_with_the_reference_with_and_without_class_tokens(mask
     height, width = mask.grid
     mask, n = mask if ahead else causal & mask, height * width + extra
     tensors = qkv(n, n)
-    agree(attend_fused(*tensors, mask=mask), attend(*tensors, mask=mask).read, tensors)
+    agree(attend_fused(*tensors, mask=mask), attend(*tensors, mask=mask).output, tensors)
 
 
 # Strips that are read together
@@ -335,7 +345,7 @@ def test_the_tiled_path_agrees_with_the_plain_one_for_any_composition(lead, grou
     def agrees(mask: Mask, n: int, m: int, q_start: int, k_start: int) -> None:
         tensors = qkv(n, m, lead, groups)
         where = range(q_start, q_start + n), range(k_start, k_start + m)
-        plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).read
+        plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).output
         agree(sparse.tiled(Call.check(*tensors, mask, *where)), plain, tensors)
 
     agrees()
@@ -346,7 +356,7 @@ def test_the_tiled_path_agrees_with_the_plain_one_for_any_composition(lead, grou
 @pytest.mark.parametrize("mask", [window(3), window(6), ~window(2)], ids=str)
 def test_strips_as_wide_as_one_another_at_the_two_ends_keep_their_own_masks(mask, n, m):
     tensors, where = qkv(n, m), (range(n), range(m))
-    plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).read
+    plain = attend(*tensors, mask=mask, q_pos=where[0], k_pos=where[1]).output
     agree(sparse.tiled(Call.check(*tensors, mask, *where)), plain, tensors)
 
 
@@ -360,7 +370,7 @@ def test_strips_alike_are_read_in_few_calls(written, upto, monkeypatch):
     mask, tensors, sizes = Mask.parse(written), qkv(67, 67), []
     monkeypatch.setattr(sparse, "DENSE_UPTO", upto)
     sparse._bundles.cache_clear()
-    plain, dense = attend(*tensors, mask=mask).read, sparse.dense
+    plain, dense = attend(*tensors, mask=mask).output, sparse.dense
 
     def spy(call: Call) -> Tensor:
         sizes.append(call.mask.numel())

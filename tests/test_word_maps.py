@@ -25,7 +25,14 @@ from regard.inspection.attribution import (
 from regard.models.config import TextClassifierConfig
 from regard.models.text_classifier import TextClassifier
 
-SMALL = {"words": 13, "width": 12, "heads": 3, "layers": 2, "length": 12, "classes": 3}
+SMALL = {
+    "vocab_size": 13,
+    "width": 12,
+    "heads": 3,
+    "layers": 2,
+    "context_length": 12,
+    "num_classes": 3,
+}
 TEXT = [1, 5, 7, 3, 9, 4, 2]  # start, four words of five pieces, end
 SPANS = [(1, 2), (2, 4), (4, 5), (5, 6)]
 KINDS = [0, 0, 0, 0, 1, 1, 1]
@@ -67,10 +74,10 @@ def test_a_word_left_out_is_missed_by_as_much_as_it_said():
     assert not len(left_out(probability, tokens, [], 0))
 
 
-@pytest.mark.parametrize("place", ["learned", "rotary", "sinusoidal", "none"])
+@pytest.mark.parametrize("place", ["learned", "rope", "sinusoidal", "none"])
 @pytest.mark.parametrize("segments", [None, KINDS], ids=["one text", "a pair"])
 def test_left_out_asks_the_shorter_texts_one_by_one(place, segments):
-    model = made(place=place)
+    model = made(pos_embed=place)
     maps = word_maps(model, TEXT, SPANS, segments=segments)
     whole = shares_of(model, TEXT, segments)
     close(maps.probabilities, whole)
@@ -93,7 +100,7 @@ def test_an_answer_that_becomes_impossible_is_missed_by_a_finite_number():
 
 
 def test_a_share_next_to_one_still_has_differences():
-    model = made(classes=2)
+    model = made(num_classes=2)
     with torch.no_grad():
         model.head.weight.mul_(30)
     maps = word_maps(model.float(), TEXT, SPANS)
@@ -104,8 +111,10 @@ def test_a_share_next_to_one_still_has_differences():
 # Gradient
 
 
-@pytest.mark.parametrize("pool", ["first", "mean"])
-@pytest.mark.parametrize("fields", [{}, {"place": "rotary"}, {"order": "pre"}, {"pooler": True}])
+@pytest.mark.parametrize("pool", ["cls", "mean"])
+@pytest.mark.parametrize(
+    "fields", [{}, {"pos_embed": "rope"}, {"norm_first": True}, {"pooler": True}]
+)
 @pytest.mark.parametrize("segments", [None, KINDS], ids=["one text", "a pair"])
 def test_gradients_add_up_to_what_the_words_change(monkeypatch, pool, fields, segments):
     monkeypatch.setattr(module, "ENOUGH", 1e-6)
@@ -114,8 +123,8 @@ def test_gradients_add_up_to_what_the_words_change(monkeypatch, pool, fields, se
         values, error = integrated_gradients(model, TEXT, SPANS, answer, segments=segments)
         assert error < 1e-6
         assert values[0] == values[-1] == 0, "start and end do not move"
-        blank = model.bert.embed(torch.arange(13)).mean(0).detach()
-        vectors = torch.stack([model.bert.embed(torch.tensor(TEXT)).detach()] * 2)
+        blank = model.bert.token_embedding(torch.arange(13)).mean(0).detach()
+        vectors = torch.stack([model.bert.token_embedding(torch.tensor(TEXT)).detach()] * 2)
         vectors[0, 1:-1] = blank
         kinds = None if segments is None else torch.tensor([segments])
         before, after = log_odds(model, torch.tensor([TEXT]), kinds, vectors, answer).tolist()
@@ -127,9 +136,9 @@ def test_gradients_are_those_of_a_fine_riemann_sum():
     """The integral by its definition: many small steps, and the gradients at their middles."""
     model, answer = made(), 1
     values, _ = integrated_gradients(model, TEXT, SPANS, answer)
-    whole = model.bert.embed(torch.tensor(TEXT)).detach()
+    whole = model.bert.token_embedding(torch.tensor(TEXT)).detach()
     blank = whole.clone()
-    blank[1:-1] = model.bert.embed(torch.arange(13)).mean(0).detach()
+    blank[1:-1] = model.bert.token_embedding(torch.arange(13)).mean(0).detach()
     total, steps = torch.zeros_like(whole), 500
     for some in ((torch.arange(steps) + 0.5) / steps).split(100):
         at = (blank + some[:, None, None] * (whole - blank)).requires_grad_()
@@ -141,11 +150,11 @@ def test_gradients_are_those_of_a_fine_riemann_sum():
 
 def test_of_a_linear_model_the_gradient_is_exact():
     """Without layers, the mean of embeddings is read linearly: each word has its own share."""
-    model = made(layers=1, classes=2, place="none")
+    model = made(layers=1, num_classes=2, pos_embed="none")
     model.bert.embed_norm = torch.nn.Identity()
     model.bert.blocks = torch.nn.ModuleList()
     values, error = integrated_gradients(model, TEXT, SPANS, 1)
-    table = model.bert.embed.table.weight.detach()
+    table = model.bert.token_embedding.weight.detach()
     pull = model.head.weight[1].detach() - model.head.weight[0].detach()
     expected = ((table[TEXT] - table.mean(0)) @ pull / len(TEXT)).numpy()
     expected[[0, -1]] = 0
@@ -155,7 +164,7 @@ def test_of_a_linear_model_the_gradient_is_exact():
 
 def test_log_odds_are_those_of_the_probability():
     model = made()
-    vectors = model.bert.embed(torch.tensor([TEXT])).detach()
+    vectors = model.bert.token_embedding(torch.tensor([TEXT])).detach()
     share = shares_of(model, TEXT)
     for answer in range(3):
         odds = log_odds(model, torch.tensor([TEXT]), None, vectors, answer)
@@ -163,7 +172,7 @@ def test_log_odds_are_those_of_the_probability():
 
 
 def test_gradients_leave_no_trace_and_can_be_asked_for_anywhere():
-    model = made(dropout=0.5, head_dropout=0.5).train()
+    model = made(dropout=0.5, classifier_dropout=0.5).train()
     model.bert.blocks[1].eval()  # frozen, say
     modes = [part.training for part in model.modules()]
     with torch.inference_mode():
@@ -174,7 +183,7 @@ def test_gradients_leave_no_trace_and_can_be_asked_for_anywhere():
         np.testing.assert_array_equal(one, two)
     assert [part.training for part in model.modules()] == modes
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert not model.bert.embed._forward_hooks
+    assert not model.bert.token_embedding._forward_hooks
 
 
 # Attention
@@ -202,7 +211,7 @@ def weights_by_hooks(model, tokens):
     return found
 
 
-@pytest.mark.parametrize("pool", ["first", "mean", "max"])
+@pytest.mark.parametrize("pool", ["cls", "mean", "max"])
 def test_attention_is_the_rollout_of_a_plain_loop(pool):
     model, n = made(pool=pool, layers=3), len(TEXT)
     flow = [[float(i == j) for j in range(n)] for i in range(n)]
@@ -213,7 +222,7 @@ def test_attention_is_the_rollout_of_a_plain_loop(pool):
                 through = sum(weights[i][k] * flow[k][j] for k in range(n))
                 after[i][j] = (flow[i][j] + through) / 2
         flow = after
-    rows = flow[:1] if pool == "first" else flow
+    rows = flow[:1] if pool == "cls" else flow
     expected = [sum(row[j] for row in rows) / len(rows) for j in range(n)]
     close(attention_read(model, TEXT), expected)
 
@@ -223,7 +232,7 @@ def test_attention_is_the_rollout_of_a_plain_loop(pool):
 
 
 def test_where_channels_read_channels_words_are_shown_without_what_was_read():
-    model = made(attention="channels")  # a head is as wide as the text below has tokens
+    model = made(attention="channel")  # a head is as wide as the text below has tokens
     maps = word_maps(model, TEXT[:4], SPANS[:2])
     assert maps.attention is None and list(maps.by_method()) == ["left out", "gradient"]
     item = words_item("", ["a", "b"], maps, ["x", "y", "z"])
@@ -247,7 +256,7 @@ def test_a_words_number_is_that_of_all_its_pieces():
 
 
 def test_another_answer_may_be_asked_about():
-    model = made(classes=2)
+    model = made(num_classes=2)
     ours = word_maps(model, TEXT, SPANS)
     other = word_maps(model, TEXT, SPANS, answer=1 - ours.answer)
     close(other.gradient, -ours.gradient)
@@ -258,7 +267,7 @@ def test_another_answer_may_be_asked_about():
 
 @pytest.mark.parametrize("tokens", [1, 17, 4096], ids="at once {}".format)
 @pytest.mark.parametrize("pairs", [False, True], ids=["texts", "pairs"])
-@pytest.mark.parametrize("pool", ["first", "mean", "max"])
+@pytest.mark.parametrize("pool", ["cls", "mean", "max"])
 def test_texts_read_together_are_what_they_are_alone(monkeypatch, tokens, pairs, pool):
     monkeypatch.setattr(module, "TOKENS", tokens)
     model = made(pool=pool)

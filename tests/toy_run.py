@@ -5,9 +5,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from regard.training.config import OptimiserConfig, TrainConfig
+from regard.training.config import OptimizerConfig, TrainConfig
 
-CONFIG = TrainConfig(epochs=3, average=0.9, save_seconds=0.0, optimiser=OptimiserConfig(rate=1e-2))
+CONFIG = TrainConfig(
+    epochs=3, ema_decay=0.9, checkpoint_seconds=0.0, optimizer=OptimizerConfig(lr=1e-2)
+)
 
 
 class Points:

@@ -15,25 +15,25 @@ from typing import Any
 
 import torch
 
-from regard.attention.cache import Kept, Remembers
+from regard.attention.cache import Cache, KeyValues
 from regard.attention.linear_state import Summed
 from regard.cli.parse import from_terminal
 from regard.count.flops import forward_flops
 from regard.models.gpt import GPT
 from regard.runs.processes import Row
 from regard.runs.run import Run
-from regard.runs.sweep import Asked, Choice, Compared, compare_or_say, configured
-from regard.runs.sweep_figure import Told
+from regard.runs.sweep import Choice, Compared, ComparisonOptions, compare_or_say, configured
+from regard.runs.sweep_figure import Labels
 from regard.tasks.language.config import LanguageConfig
 
 
 @dataclass(frozen=True)
-class Cheaper(Asked):
+class Cheaper(ComparisonOptions):
     """How to make a language model cheaper, and what that costs in foresight."""
 
     recipe: str = "shakespeare"
     """What all choices are trained by."""
-    length: int = 1024
+    context_length: int = 1024
     """Tokens in a window."""
     data: str | None = None
     """The text, if not the recipe's."""
@@ -43,8 +43,11 @@ def choices(how: Cheaper) -> Mapping[str, Choice]:
     """What is compared, at the length asked."""
     _, config = configured("language", how.recipe, {})
     assert isinstance(config, LanguageConfig)
-    n, batch = how.length, max(1, config.batch * config.model.length // how.length)
-    shared: dict[str, Any] = {"model.length": n, "batch": batch}
+    n, batch = (
+        how.context_length,
+        max(1, config.batch_size * config.model.context_length // how.context_length),
+    )
+    shared: dict[str, Any] = {"model.context_length": n, "batch_size": batch}
     shared |= {} if how.data is None else {"data": how.data}
     shared |= {} if how.epochs is None else {"train.epochs": how.epochs}
 
@@ -68,16 +71,16 @@ def choices(how: Cheaper) -> Mapping[str, Choice]:
 
 def judged(run: Run) -> Row:
     """How well held-out text is foretold, and what a token of a full window costs."""
-    model, length = run.model, run.config.model.length
+    model, length = run.model, run.config.model.context_length
     assert isinstance(model, GPT)
-    figures = run.evaluate(run.held_out).to_values()
-    kept = next(line for line in reversed(run.metrics) if line["best"])
+    figures = run.evaluate(run.test_split).to_values()
+    kept = next(line for line in reversed(run.metrics) if line["is_best"])
     words = torch.zeros(1, length, dtype=torch.long)
     return {
         "loss": float(figures["loss"]["value"]),
         "bits_per_byte": float(figures["bits_per_byte"]["value"]),
-        "split": run.held_out,
-        "validation": float(kept["validation.loss"]),  # of windows side by side
+        "split": run.test_split,
+        "validation": float(kept["val/loss"]),  # of windows side by side
         "flops": round(forward_flops(model, words) / length),
         "kept_bytes": kept_bytes(model, length),
     }
@@ -89,17 +92,17 @@ def kept_bytes(model: GPT, length: int) -> int:
 
     The last token comes alone: what no later one may read is dropped when one comes.
     """
-    caches = model.caches()
-    words = torch.zeros(1, length, dtype=torch.long, device=model.embed.table.weight.device)
-    model.decode(words[:, :-1], positions=range(length - 1), caches=caches)
-    model.decode(words[:, -1:], positions=range(length - 1, length), caches=caches)
+    caches = model.new_caches()
+    words = torch.zeros(1, length, dtype=torch.long, device=model.token_embedding.weight.device)
+    model.next_token_logits(words[:, :-1], positions=range(length - 1), caches=caches)
+    model.next_token_logits(words[:, -1:], positions=range(length - 1, length), caches=caches)
     return sum(bytes_in(cache.attention) for cache in caches)
 
 
-def bytes_in(memory: Remembers) -> int:
+def bytes_in(memory: Cache) -> int:
     """Keys and values, or the sums in place of them."""
     match memory.kept:
-        case Kept(k, v, _):
+        case KeyValues(k, v, _):
             return k.nbytes + v.nbytes
         case Summed(now=sums):
             return sum(part.nbytes for part in sums if part is not None)
@@ -111,7 +114,7 @@ COMPARED = Compared(
     task="language",
     choices=choices,
     judged=judged,
-    told=Told(
+    labels=Labels(
         title="A language model made cheaper",
         quality="loss, nats a token",
         deciding="loss",

@@ -21,26 +21,26 @@ from regard.count.flops import forward_flops
 from regard.errors import UserError
 from regard.runs.processes import Row
 from regard.runs.run import Run
-from regard.runs.sweep import Asked, Choice, Compared, compare_or_say, configured
-from regard.runs.sweep_figure import Told
+from regard.runs.sweep import Choice, Compared, ComparisonOptions, compare_or_say, configured
+from regard.runs.sweep_figure import Labels
 from regard.tasks.classify.config import ClassifyConfig
 from regard.tasks.classify.loss import scorer
 
 
 @dataclass(frozen=True)
-class Cheaper(Asked):
+class Cheaper(ComparisonOptions):
     """How to make a ViT cheaper, and what that costs in accuracy."""
 
     recipe: str = "cifar10-small"
     """What all choices but DaViT are trained by."""
-    patch: int | None = None
+    patch_size: int | None = None
     """Side of a patch, if not the recipe's: a smaller one makes more tokens, not for DaViT."""
 
 
 def choices(how: Cheaper) -> Mapping[str, Choice]:
     """What is compared, on the grid of the recipe."""
     shared = {} if how.epochs is None else {"train.epochs": how.epochs}
-    sized = {} if how.patch is None else {"model.patch": how.patch}
+    sized = {} if how.patch_size is None else {"model.patch_size": how.patch_size}
     _, config = configured("classify", how.recipe, {**shared, **sized})
     assert isinstance(config, ClassifyConfig)
     if config.kind != "vit":
@@ -57,33 +57,33 @@ def choices(how: Cheaper) -> Mapping[str, Choice]:
     # All tokens must meet somewhere. A class token comes after the grid, and masks on a grid let it
     # read and be read freely: reaching 0 cells far, a neighbourhood is that and nothing else.
     # Without one, the first patch is made the meeting place.
-    meeting = f"neighbourhood(0, {grid})" if config.model.pool == "class" else "everywhere(1)"
+    meeting = f"neighborhood(0, {grid})" if config.model.pool == "cls" else "global_tokens(1)"
     return {
         "full": Choice(how.recipe, {**shared, **sized}, "everything"),
-        "neighbourhood": masked(f"neighbourhood({near}, {grid})"),
-        "windows": masked(f"windows({window}, {grid})"),
+        "neighbourhood": masked(f"neighborhood({near}, {grid})"),
+        "windows": masked(f"grid_windows({window}, {grid})"),
         "axial": masked(f"axial({grid})"),
         # Steps of 3 visit all columns of a grid that 3 does not divide, as powers of 2.
         "dilated": masked(f"dilated({side}, 3) | {meeting}"),
         "linear": attending("linear", "everything, linear: elu + 1"),
         "learned": attending("linear(learned)", "everything, linear: learned features"),
-        "channels": attending("channels", "channels of a head one another"),
+        "channels": attending("channel", "channels of a head one another"),
         "davit": Choice(f"{config.data}-davit", shared, "windows and channels by turns, in stages"),
     }
 
 
 def judged(run: Run) -> Row:
     """The share of held-out images that a run is right about, read once, and what it computes."""
-    split = run.data.images[run.held_out]
-    scores = scorer(split, run.facts, run.device)(run.model)
+    split = run.data.images[run.test_split]
+    scores = scorer(split, run.metadata, run.device)(run.model)
     model = run.config.chosen
-    image = torch.zeros(1, model.channels, model.image, model.image)
-    kept = next(line for line in reversed(run.metrics) if line["best"])
+    image = torch.zeros(1, model.channels, model.image_size, model.image_size)
+    kept = next(line for line in reversed(run.metrics) if line["is_best"])
     return {
         "accuracy": float((scores.argmax(-1) == split.labels).mean()),
-        "split": run.held_out,
-        "validation": float(kept["validation.accuracy"]),
-        "train": float(run.metrics[-1]["train.accuracy"]),
+        "split": run.test_split,
+        "validation": float(kept["val/accuracy"]),
+        "train": float(run.metrics[-1]["train_eval/accuracy"]),
         "flops": forward_flops(run.model, image),
     }
 
@@ -97,7 +97,7 @@ COMPARED = Compared(
     task="classify",
     choices=choices,
     judged=judged,
-    told=Told(
+    labels=Labels(
         title="A ViT made cheaper",
         quality="test accuracy, %",
         deciding="accuracy",

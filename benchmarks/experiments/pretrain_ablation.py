@@ -33,18 +33,18 @@ from regard.tasks.classify_text.loss import scorer
 from regard.tasks.pretrain_bert.loss import MEASURED as MEASURED
 
 MODULE = "benchmarks.experiments.pretrain_ablation"
-TASK = "pretrain"
+TASK = "pretrain-bert"
 
-QUESTIONS = ("masked", "next", "inverted", "inference")
+QUESTIONS = ("mlm", "nsp", "inversion", "nli")
 CHOICES: Mapping[str, tuple[str, ...] | None] = {
     "from scratch": None,
-    "masked": ("masked",),
-    "next": ("next",),
-    "masked, next": ("masked", "next"),
-    "masked, inverted": ("masked", "inverted"),
-    "masked, inference": ("masked", "inference"),
+    "mlm": ("mlm",),
+    "nsp": ("nsp",),
+    "mlm, nsp": ("mlm", "nsp"),
+    "mlm, inversion": ("mlm", "inversion"),
+    "mlm, nli": ("mlm", "nli"),
     "all four": QUESTIONS,
-    "all but masked": QUESTIONS[1:],
+    "all but mlm": QUESTIONS[1:],
 }
 UNTRAINED = "untrained"  # the same model with its first weights
 TUNED = {"sst2": "sst2-few", "sick": "sick"}  # what is fine-tuned on, by which recipe
@@ -130,33 +130,39 @@ def named(choice: str, seed: int) -> str:
 def worked(how: Ablation, choice: str, seed: int) -> list[dict[str, Any]]:
     """Pretrain with a choice of questions, and fine-tune; the figures of that on test."""
     assert how.runs is not None
-    asked = CHOICES[choice]
+    questions = CHOICES[choice]
     rows: dict[str, Any] = {}
     pretrained: dict[str, Any] = {}
     starts: dict[str, dict[str, Any]] = {choice: {}}
-    if asked is not None:
-        changes: dict[str, Any] = {f"objectives.{name}": float(name in asked) for name in QUESTIONS}
+    if questions is not None:
+        changes: dict[str, Any] = {
+            f"loss_weights.{name}": float(name in questions) for name in QUESTIONS
+        }
         changes |= {} if how.epochs is None else {"train.epochs": how.epochs}
-        run = trained("pretrain", how.recipe, {**changes, "train.seed": seed}, how.device, how.runs)
+        run = trained(
+            "pretrain-bert", how.recipe, {**changes, "train.seed": seed}, how.device, how.runs
+        )
         last = run.metrics[-1]
         pretrained = {
-            "questions": {name: last[f"validation.{name} accuracy"] for name in asked},
-            "seconds": last["seconds"],
+            "questions": {name: last[f"val/{name}_accuracy"] for name in questions},
+            "seconds": last["train_seconds"],
         }
-        starts = {choice: {"start": str(run.folder.path)}}
-        if choice == "masked":
-            starts[UNTRAINED] = {"start": str(run.folder.path), "untrained": True}
+        starts = {choice: {"init_from": str(run.folder.path)}}
+        if choice == "mlm":
+            starts[UNTRAINED] = {"init_from": str(run.folder.path), "random_init": True}
     for name, start in starts.items():
         rows[name] = {"choice": name, "seed": seed, **(pretrained if name == choice else {})}
         for data, recipe in TUNED.items():
-            chosen = f"{recipe}-scratch" if asked is None and data == "sst2" else recipe
+            chosen = f"{recipe}-scratch" if questions is None and data == "sst2" else recipe
             draws = how.draws if data == "sst2" else 1
             tuned = [
-                trained("sentiment", chosen, {**start, "train.seed": number}, how.device, how.runs)
+                trained(
+                    "classify-text", chosen, {**start, "train.seed": number}, how.device, how.runs
+                )
                 for number in range(seed * draws, (seed + 1) * draws)
             ]
             each = [right(run) for run in tuned]
-            best = [max(line["validation.accuracy"] for line in run.metrics) for run in tuned]
+            best = [max(line["val/accuracy"] for line in run.metrics) for run in tuned]
             rows[name] |= {data: mean(each), f"{data} validation": mean(best)}
             rows[name] |= {f"{data} each": each} if draws > 1 else {}
     return list(rows.values())
@@ -164,8 +170,8 @@ def worked(how: Ablation, choice: str, seed: int) -> list[dict[str, Any]]:
 
 def right(run: Run) -> float:
     """The share of test texts that a run is right about, and nothing that takes longer."""
-    part = run.data.windowed(run.data.texts["test"], run.facts)
-    shares = scorer(part, run.facts, run.device)(run.model)
+    part = run.data.windowed(run.data.texts["test"], run.metadata)
+    shares = scorer(part, run.metadata, run.device)(run.model)
     return float((shares.argmax(-1) == part.labels).mean())
 
 
@@ -179,8 +185,8 @@ def summarised(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         if not mine:
             continue
         line: dict[str, Any] = {"choice": choice, "seeds": len(mine)}
-        asked = mine[0].get("questions", {})
-        line["questions"] = {q: mean([row["questions"][q] for row in mine]) for q in asked}
+        questions = mine[0].get("questions", {})
+        line["questions"] = {q: mean([row["questions"][q] for row in mine]) for q in questions}
         for data in TUNED:
             values = [row[data] for row in mine]
             line[data] = {"mean": mean(values), "low": min(values), "high": max(values)}
@@ -213,25 +219,25 @@ def drawn(lines: Sequence[Mapping[str, Any]]) -> Table:
         table.add_column(name, justify="left" if name == "pretrained on" else "right")
     for line in lines:
         gain = line["sst2"]["gain"]
-        said = "" if gain is None else f"{100 * gain['value']:+.1f}"
+        gain_text = "" if gain is None else f"{100 * gain['value']:+.1f}"
         if gain is not None and math.isfinite(gain["low"]):
-            said += f" ({100 * gain['low']:+.1f} to {100 * gain['high']:+.1f})"
-        asked = [line["questions"].get(name) for name in QUESTIONS]
+            gain_text += f" ({100 * gain['low']:+.1f} to {100 * gain['high']:+.1f})"
+        shares = [line["questions"].get(name) for name in QUESTIONS]
         table.add_row(
             line["choice"],
-            *("" if value is None else f"{100 * value:.1f}" for value in asked),
+            *("" if value is None else f"{100 * value:.1f}" for value in shares),
             f"{100 * line['sst2']['mean']:.1f}",
-            said,
+            gain_text,
             f"{100 * line['sick']['mean']:.1f}",
         )
     return table
 
 
 def command(how: Ablation) -> str:
-    said = f"python -m {MODULE} --seeds {how.seeds} --draws {how.draws}"
-    said += f" --recipe {how.recipe}" if how.recipe != Ablation.recipe else ""
-    said += f" --only {shlex.join(how.only)}" if how.only != Ablation.only else ""
-    return said + (f" --epochs {how.epochs}" if how.epochs else "")
+    line = f"python -m {MODULE} --seeds {how.seeds} --draws {how.draws}"
+    line += f" --recipe {how.recipe}" if how.recipe != Ablation.recipe else ""
+    line += f" --only {shlex.join(how.only)}" if how.only != Ablation.only else ""
+    return line + (f" --epochs {how.epochs}" if how.epochs else "")
 
 
 if __name__ == "__main__":

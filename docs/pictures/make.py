@@ -109,7 +109,7 @@ def cache(path: Path) -> Figure:
     with matplotlib.rc_context(STYLE):
         page = Page(height)
         page.title(LEFT, "Positions travel with the keys, slots mean nothing")
-        page.words(LEFT, 0.5, f"KVCache(size={size}, keep={mask})", family=MONO, color=INK)
+        page.words(LEFT, 0.5, f"KVCache(size={size}, keep_weights={mask})", family=MONO, color=INK)
         page.words(LEFT, head - 0.2, "appended", color=INK, va="baseline")
         page.words(x + size * wide + 0.4, head - 0.2, "who reads what", color=INK, va="baseline")
         for slot in range(size):
@@ -166,8 +166,8 @@ def tiles(path: Path) -> Figure:
         "causal & (window(128) | sinks(4))",
         "causal | prefix(300)",
         "blocks(256)",
-        "window(100) | everywhere(1)",
-        "neighbourhood(3, (32, 32))",
+        "window(100) | global_tokens(1)",
+        "neighborhood(3, (32, 32))",
         "random_keys(2, 1024, 0)",
     )
     side, gap, line, under, head = 1.7, 0.24, 0.135, 0.6, 0.86

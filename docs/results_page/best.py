@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from regard.tasks.pretrain_bert.report import ASKED
+from regard.tasks.pretrain_bert.report import QUESTIONS
 from results_page.cells import percent, spread, table, took
 from results_page.commands import data_name, gives, split_name, training
 from results_page.courses import with_courses
@@ -14,8 +14,8 @@ SHOWN = {
     "caption": ("captioning", ("flickr8k", "scenes")),
     "translate": ("translation", ("multi30k",)),
     "language": ("language model", ("wikitext-2", "tiny_shakespeare")),
-    "sentiment": ("text classification", ("sst2", "reviews")),
-    "pretrain": ("pretraining", ("wikitext-2",)),
+    "classify-text": ("text classification", ("sst2", "reviews")),
+    "pretrain-bert": ("pretraining", ("wikitext-2",)),
 }
 
 HEAD = ["task", "command", "parameters", "measured", "time"]
@@ -73,9 +73,9 @@ def accuracy(facts: Facts) -> str:
 
 
 def caption(facts: Facts) -> str:
-    if "true" in facts["runs"][0]["figures"]:
-        pointing = percent(seen(facts, "pointing, attention"))
-        return f"true captions {percent(seen(facts, 'true'))}, pointing {pointing}"
+    if "true_captions" in facts["runs"][0]["figures"]:
+        pointing = percent(seen(facts, "pointing_game, attention"))
+        return f"true captions {percent(seen(facts, 'true_captions'))}, pointing {pointing}"
     return ", ".join(f"{name} {spread(seen(facts, name))}" for name in ("BLEU-4", "CIDEr-D"))
 
 
@@ -93,7 +93,7 @@ def language(facts: Facts) -> str:
 
 
 def answers(facts: Facts) -> str:
-    return "accuracy " + ", ".join(f"{name} {mean_of(facts, name):.1%}" for name in ASKED)
+    return "accuracy " + ", ".join(f"{name} {mean_of(facts, name):.1%}" for name in QUESTIONS)
 
 
 TOLD: dict[str, Callable[[Facts], str]] = {
@@ -101,6 +101,6 @@ TOLD: dict[str, Callable[[Facts], str]] = {
     "caption": caption,
     "translate": translation,
     "language": language,
-    "sentiment": accuracy,
-    "pretrain": answers,
+    "classify-text": accuracy,
+    "pretrain-bert": answers,
 }

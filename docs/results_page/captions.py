@@ -7,10 +7,10 @@ from results_page.records import Facts, Interval, read, recorded, runs_of, seen
 
 SCORES = ("BLEU-1", "BLEU-4", "METEOR", "METEOR-lite", "ROUGE-L", "CIDEr-D")
 TRUTH = {
-    "true": "true",
-    "pointing, attention": "pointing",
-    "pointing, uniform": "pointing by chance",
-    "inside, attention": "inside",
+    "true_captions": "true",
+    "pointing_game, attention": "pointing",
+    "pointing_game, uniform": "pointing by chance",
+    "attention_mass, attention": "inside",
 }
 JAR = "meteor-jar"
 

@@ -78,7 +78,7 @@ COUNTED = (
 )
 ESTIMATED = (
     "The estimate of a training step with AdamW, in time and in peak memory, adds up what layers "
-    "add to a model ([how](count.md#how-long-will-it-train)). Training is in bfloat16 where that "
-    "serves, and holds less than the activations above. *Real* steps of the whole model took turns "
-    "with it."
+    "add to a model ([how](count.md#how-long-will-it-train-throughput)). Training is in bfloat16 "
+    "where that serves, and holds less than the activations above. *Real* steps of the whole "
+    "model took turns with it."
 )

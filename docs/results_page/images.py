@@ -10,7 +10,8 @@ from results_page.records import notes, read, recorded, runs_of, seen
 
 
 def trained() -> list[str]:
-    """Every recorded run of a recipe: `regard evaluate RUN… --record results/run-NAME.json`."""
+    """Every recorded run of a recipe: `regard evaluate RUN… --save-results
+    results/run-NAME.json`."""
     found = runs_of("classify")
     if not found:
         return []
@@ -19,7 +20,7 @@ def trained() -> list[str]:
     for facts, mark in zip(found, marks, strict=True):
         runs = facts["runs"]
         last = [run["last"] for run in runs]
-        gap = fmean(each["train.accuracy"] - each["validation.accuracy"] for each in last)
+        gap = fmean(each["train_eval/accuracy"] - each["val/accuracy"] for each in last)
         waited = sum(run["waited"] for run in runs) / sum(run["seconds"] for run in runs)
         cells = [label(facts) + mark, f"{facts['parameters']:,}"]
         cells += [percent(seen(facts, "accuracy"), 2), f"{len(runs)}", f"{gap:+.1%}"]

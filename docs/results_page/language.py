@@ -38,7 +38,7 @@ def column(facts: Facts, mark: str) -> dict[str, str]:
 def side_by_side() -> str:
     """What compares with the published figure: all of validation, measured after the last epoch."""
     losses: list[Interval | None] = [
-        {"value": run["last"]["validation.loss"]}
+        {"value": run["last"]["val/loss"]}
         for facts in runs_of("language")
         # Older records of other recipes measured a part of validation only.
         if facts["recipe"] == "shakespeare-large"

@@ -1,31 +1,31 @@
 """Pretraining by questions that need no labels, and what each kind of question adds."""
 
 from regard.runs.recipe import recipes
-from regard.tasks.pretrain_bert.report import ASKED
+from regard.tasks.pretrain_bert.report import QUESTIONS
 from results_page.cells import epochs, folded, middle, percent, spread, table, took
 from results_page.commands import gives
 from results_page.origins import origin, origins
 from results_page.records import Facts, Interval, notes, read, recorded, runs_of, seen
 
-PAIRS = ("next", "inverted", "inference")
+PAIRS = ("nsp", "inversion", "nli")
 CHANCE = 1 / 2  # half of the pairs have the answer yes
 ABLATION = "ablation-wikitext-2-cuda"
 
 
 def pretrained() -> list[str]:
     """How well each kind of question is answered on test."""
-    parts = ["## Pretraining (`pretrain`)", PRETRAINED.format(chance=f"{CHANCE:.0%}")]
-    for facts in runs_of("pretrain"):
+    parts = ["## Pretraining (`pretrain-bert`)", PRETRAINED.format(chance=f"{CHANCE:.0%}")]
+    for facts in runs_of("pretrain-bert"):
         # Older records do not say what counting words comes to.
-        counted = ["counting words"] * ("next by counting" in facts["runs"][0]["figures"])
+        counted = ["counting words"] * ("nsp_count_baseline" in facts["runs"][0]["figures"])
         rows = [
             [
                 f"*{name}*: {words}",
                 percent(seen(facts, name)),
-                *(percent(seen(facts, f"{name} by counting")) for _ in counted),
+                *(percent(seen(facts, f"{name}_count_baseline")) for _ in counted),
                 f"{CHANCE:.0%}" if name in PAIRS else "",
             ]
-            for name, words in ASKED.items()
+            for name, words in QUESTIONS.items()
         ]
         head = ["question", f"accuracy on {facts['split']}", *counted, "chance"]
         parts += [told(facts), table(head, rows), origins([facts])[1], *notes([facts])]
@@ -41,7 +41,7 @@ def told(facts: Facts) -> str:
         f"{gives(facts)}: {facts['parameters']:,} parameters, {epochs(facts)} epochs, "
         f"{took(facts)}, {seeds}. The perplexity of a hidden token is {spread(sure, 1, 1)}."
     )
-    shares = {name: [run["figures"][name]["value"] for run in runs] for name in ASKED}
+    shares = {name: [run["figures"][name]["value"] for run in runs] for name in QUESTIONS}
     same = [f"*{name}*" for name, values in shares.items() if len(values) > len(set(values)) == 1]
     return f"{words} On {' and '.join(same)} all seeds have the same accuracy." if same else words
 
@@ -63,16 +63,16 @@ def questioned() -> list[str]:
         gain, answers = line["sst2"]["gain"], line["questions"]
         over = "" if gain is None else signed(gain)
         tuned.append([line["choice"], middle(line["sst2"]), over, middle(line["sick"])])
-        shares = [f"{answers[name]:.1%}" if name in answers else "" for name in ASKED]
+        shares = [f"{answers[name]:.1%}" if name in answers else "" for name in QUESTIONS]
         asked.append([line["choice"], *shares])
-    labels = f"{recipes('sentiment')['sst2-few'].values['labels']:,}"
+    labels = f"{recipes('sentiment')['sst2-few'].values['max_train_samples']:,}"
     return [
         "### What each kind of question adds",
         QUESTIONED.format(labels=labels, seeds=facts["seeds"]),
         table(["pretrained on", f"SST-2, {labels} labels", "over scratch", "SICK"], tuned),
         *folded(
             "Accuracy on the questions themselves, on validation after the last epoch",
-            table(["pretrained on", *ASKED], asked),
+            table(["pretrained on", *QUESTIONS], asked),
         ),
         origin(facts),
     ]

@@ -23,8 +23,16 @@ SHARED = {
 
 
 def read(name: str) -> Facts:
-    facts: Facts = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    """A record, with its commands as they are typed today."""
+    facts: Facts = json.loads(
+        (RESULTS / f"{name}.json").read_text(encoding="utf-8"), object_hook=today
+    )
     return facts
+
+
+def today(facts: Facts) -> Facts:
+    """The command in today's words, where the record has it beside the one that was run."""
+    return {**facts, "command": facts["command_today"]} if "command_today" in facts else facts
 
 
 def recorded(name: str, kind: str = "json") -> bool:

@@ -10,24 +10,24 @@ TRIED, MIXED = "tried-sst2-minilm-cuda", "tried-sst2-minilm-mixed-cuda"
 
 def understood() -> list[str]:
     """Every recorded classifier of texts, beside what counting words can do."""
-    found = runs_of("sentiment")
+    found = runs_of("classify-text")
     if not found:
         return []
     marks, line = origins(found)
     rows = []
     for facts, mark in zip(found, marks, strict=True):
-        counted = facts["runs"][0]["figures"].get("tf-idf")
+        counted = facts["runs"][0]["figures"].get("tfidf_baseline")
         baseline = "" if counted is None else f"{counted['value']:.1%}"
         cells = [label(facts) + mark, percent(seen(facts, "accuracy")), baseline]
         rows.append([*cells, *basics(facts).values()])
     head = ["recipe", "test accuracy", "TF-IDF", *basics(found[0])]
-    title = "## Text classification (`sentiment`)"
+    title = "## Text classification (`classify-text`)"
     return [title, UNDERSTOOD, table(head, rows), line, *dev()]
 
 
 def dev() -> list[str]:
     """How often the figures of SST-2 were looked at, and what else came of it."""
-    known = [facts for facts in runs_of("sentiment") if facts["data"] == "sst2"]
+    known = [facts for facts in runs_of("classify-text") if facts["data"] == "sst2"]
     if not known or not recorded(TRIED):
         return []
     tried = read(TRIED)
@@ -49,7 +49,7 @@ def dev() -> list[str]:
 
 
 UNDERSTOOD = (
-    "By `regard train sentiment --recipe RECIPE --test`. *TF-IDF* is a logistic regression on "
+    "By `regard train classify-text --recipe RECIPE --test`. *TF-IDF* is a logistic regression on "
     "counts of words and pairs of words, fitted to the same texts. In `sst2` and "
     "`sst2-minilm-mixed` a bag of words votes beside the encoder. Settings of `sst2` and "
     "`sst2-minilm` were chosen on validation, which has phrases as well as sentences, so long "

@@ -6,7 +6,12 @@ from results_page.commands import label, split_name
 from results_page.origins import origins
 from results_page.records import Facts, runs_of, seen
 
-SCORED = ("BLEU", "BLEU-lower", "chrF", "exact")
+SCORED = {
+    "BLEU": "BLEU",
+    "bleu_lowercase": "BLEU, lower case",
+    "chrF": "chrF",
+    "exact_match": "exact match",
+}
 
 
 def translated() -> list[str]:
@@ -24,7 +29,7 @@ def column(facts: Facts, mark: str) -> dict[str, str]:
     return {
         "recipe": label(facts) + mark,
         "measured on": split_name(facts),
-        **{name: spread(seen(facts, name)) for name in SCORED},
+        **{words: spread(seen(facts, name)) for name, words in SCORED.items()},
         **basics(facts),
     }
 
@@ -32,6 +37,6 @@ def column(facts: Facts, mark: str) -> dict[str, str]:
 TRANSLATED = (
     "By `regard train translate --recipe RECIPE --test`; for test2017, by `regard evaluate RUN "
     "--split test2017`. Scores are times 100. *BLEU* is sacreBLEU's on detokenised, cased text "
-    "(`nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp`), *BLEU-lower* the same in lower case "
+    "(`nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp`), *BLEU, lower case* the same in lower case "
     "(`case:lc`), *exact* the share of translations that equal the reference."
 )

@@ -1,13 +1,17 @@
 """Transformers you can see through.
 
     import regard as rg
-    read, weights = rg.attend(q, k, v, mask=rg.causal & (rg.window(64) | rg.sinks(4)))
+    output, weights = rg.attend(q, k, v, mask=rg.causal & (rg.window(64) | rg.sinks(4)))
 
 Names are fetched from their stage when first used, so importing regard imports no torch.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from regard.errors import ConfigError as ConfigError
+from regard.errors import DataIssue as DataIssue
+from regard.errors import UserError as UserError
 
 __version__ = "0.1.0"
 

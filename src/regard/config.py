@@ -128,7 +128,7 @@ def coerce(kind: Any, value: Any, *, source: str = "", key: str = "") -> Any:
             return read
     elif kind is Any or (isinstance(kind, type) and isinstance(value, kind)):
         return value
-    wanted = _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+    wanted = "a table" if is_dataclass(kind) else _NAMES.get(kind, getattr(kind, "__name__", kind))
     raise _error(source, f"{key} = {value!r} is not {wanted}", key, value)
 
 
@@ -322,7 +322,8 @@ def _error(source: str, sentence: str, key: str, value: Any = None) -> ConfigErr
 
 
 def _given(values: Mapping[str, Any], field: str) -> Any:
-    """The value of a field, or of one inside it (model.length); None where it has its default."""
+    """The value of a field, or of one inside it (model.context_length); None where it has its
+    default."""
     name, _, inner = field.partition(".")
     found = values.get(name)
     return getattr(found, inner, None) if inner else found

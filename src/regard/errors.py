@@ -54,7 +54,7 @@ class FieldError(ValueError):
 
     def __init__(self, sentence: str, field: str) -> None:
         super().__init__(sentence)
-        self.field = field  # dotted where it is one of a field's own, as model.length
+        self.field = field  # dotted where it is one of a field's own, as model.context_length
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.field)

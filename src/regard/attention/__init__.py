@@ -1,37 +1,37 @@
 """One readable attention, with everything that must agree with it: masks, positions, caches."""
 
 from regard.attention.algebra import Cover, Mask
-from regard.attention.cache import Kept, KVCache
+from regard.attention.cache import KeyValues, KVCache
 from regard.attention.call import Call
 from regard.attention.channel import attend_channels
-from regard.attention.core import Attended, attend, attend_fused, explain
+from regard.attention.core import AttentionOutput, attend, attend_fused, explain_kernel
 from regard.attention.features import (
-    Elu,
+    EluFeatures,
     FeatureMap,
-    Learned,
+    LearnedFeatures,
     RandomFeatures,
-    Relu,
-    Taylor,
+    ReluFeatures,
+    TaylorFeatures,
 )
-from regard.attention.linear import Linear
+from regard.attention.linear import LinearAttention
 from regard.attention.linear_state import LinearState
 from regard.attention.masks import (
     MASKS,
     axial,
+    block_summary,
     blocks,
     causal,
     dilated,
-    everywhere,
-    neighbourhood,
+    global_tokens,
+    grid_windows,
+    neighborhood,
     prefix,
     random_keys,
     sinks,
     strided,
-    summary,
     window,
-    windows,
 )
-from regard.attention.multi_head import MultiHead
+from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.named import ATTENTIONS, FEATURES, make_attention
 from regard.attention.patterns import (
     PATTERNS,
@@ -41,77 +41,77 @@ from regard.attention.patterns import (
     sparse_transformer_fixed,
 )
 from regard.attention.pos_embed import (
-    Place,
+    PositionalEncoding,
     alibi,
     learned,
     learned_2d,
     relative_bias,
-    rotary,
-    rotary_2d,
+    rope,
+    rope_2d,
     sinusoidal,
     sinusoidal_2d,
 )
 from regard.attention.positions import Positions
-from regard.attention.receptive_field import layers_to_reach, reached
+from regard.attention.receptive_field import layers_to_cover, receptive_field
 from regard.attention.trace import trace_shapes
-from regard.attention.watch import Seen, Watching, watch
+from regard.attention.watch import AttentionRecord, Watch, watch
 
 __all__ = [
     "ATTENTIONS",
     "FEATURES",
     "MASKS",
     "PATTERNS",
-    "Attended",
+    "AttentionOutput",
+    "AttentionRecord",
     "Call",
     "Cover",
-    "Elu",
+    "EluFeatures",
     "FeatureMap",
     "KVCache",
-    "Kept",
-    "Learned",
-    "Linear",
+    "KeyValues",
+    "LearnedFeatures",
+    "LinearAttention",
     "LinearState",
     "Mask",
-    "MultiHead",
-    "Place",
+    "MultiHeadAttention",
+    "PositionalEncoding",
     "Positions",
     "RandomFeatures",
-    "Relu",
-    "Seen",
-    "Taylor",
-    "Watching",
+    "ReluFeatures",
+    "TaylorFeatures",
+    "Watch",
     "alibi",
     "attend",
     "attend_channels",
     "attend_fused",
     "axial",
     "bigbird",
+    "block_summary",
     "blocks",
     "causal",
     "dilated",
-    "everywhere",
-    "explain",
-    "layers_to_reach",
+    "explain_kernel",
+    "global_tokens",
+    "grid_windows",
+    "layers_to_cover",
     "learned",
     "learned_2d",
     "longformer",
     "make_attention",
-    "neighbourhood",
+    "neighborhood",
     "prefix",
     "random_keys",
-    "reached",
+    "receptive_field",
     "relative_bias",
-    "rotary",
-    "rotary_2d",
+    "rope",
+    "rope_2d",
     "sinks",
     "sinusoidal",
     "sinusoidal_2d",
     "sparse_transformer",
     "sparse_transformer_fixed",
     "strided",
-    "summary",
     "trace_shapes",
     "watch",
     "window",
-    "windows",
 ]

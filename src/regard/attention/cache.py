@@ -24,7 +24,7 @@ from regard.attention.algebra import Mask
 from regard.attention.positions import Positions, contiguous, locate
 
 
-class Kept(NamedTuple):
+class KeyValues(NamedTuple):
     """All that may be read: keys, values and where they are."""
 
     k: Float[Tensor, "*b g m d"]
@@ -56,7 +56,7 @@ class Readable(Protocol):
 
 
 @runtime_checkable
-class Remembers(Protocol):
+class Cache(Protocol):
     """What a layer keeps of tokens it has seen: a `KVCache`, or an attention's own memory."""
 
     @property
@@ -74,10 +74,10 @@ class Remembers(Protocol):
         """Let sequence i of the batch continue what sequence `index[i]` has seen."""
 
 
-def keys_of(memory: Remembers | None) -> Kept | None:
+def keys_of(memory: Cache | None) -> KeyValues | None:
     """The keys and values in a memory, for those who look into one: only a `KVCache` has them."""
     kept = None if memory is None else memory.kept
-    if kept is None or isinstance(kept, Kept):
+    if kept is None or isinstance(kept, KeyValues):
         return kept
     raise TypeError(f"{type(memory).__name__} keeps no keys and values to look at")
 
@@ -91,8 +91,8 @@ class KVCache:
         if keep is not None and not isinstance(keep, Mask):
             raise TypeError(f"keep is a mask expression, which can say what it needs; not {keep!r}")
         self.size, self.keep = size, keep
-        self.kept: Kept | None = None
-        self._store: Kept | None = None  # what was allocated, when a size was given
+        self.kept: KeyValues | None = None
+        self._store: KeyValues | None = None  # what was allocated, when a size was given
         self._placed = False  # whether positions came as tensors, so that all slots are returned
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class KVCache:
 
     def append(
         self, k: Float[Tensor, "*b g n d"], v: Float[Tensor, "*b g n e"], positions: Positions
-    ) -> Kept:
+    ) -> KeyValues:
         """Add new tokens; return all keys, values and positions that may be read from now on."""
         if k.shape[:-1] != v.shape[:-1]:
             raise ValueError(f"keys are {tuple(k.shape)} and values {tuple(v.shape)}")
@@ -123,11 +123,11 @@ class KVCache:
     def reorder(self, index: Int[Tensor, " b"]) -> None:
         """Let sequence i of the batch continue what sequence `index[i]` has seen, as beams do."""
 
-        def pick(kept: Kept) -> Kept:
+        def pick(kept: KeyValues) -> KeyValues:
             k, v, positions = kept
             if isinstance(positions, Tensor) and positions.ndim > 1:
                 positions = positions.index_select(0, index)
-            return Kept(k.index_select(0, index), v.index_select(0, index), positions)
+            return KeyValues(k.index_select(0, index), v.index_select(0, index), positions)
 
         if self._store is not None and self.kept is not None:
             self._store = pick(self._store)
@@ -152,19 +152,19 @@ class KVCache:
             room(*x.shape[:-2], self.size + 1, x.shape[-1], dtype=x.dtype, device=x.device)
             for x in (k, v)
         )
-        self._store = Kept(k, v, torch.full((self.size + 1,), -1, device=k.device))
+        self._store = KeyValues(k, v, torch.full((self.size + 1,), -1, device=k.device))
 
-    def _grow(self, k: Tensor, v: Tensor, positions: Positions) -> Kept:
+    def _grow(self, k: Tensor, v: Tensor, positions: Positions) -> KeyValues:
         if self.kept is None:  # a caller may move its tensor of positions on in place
-            return Kept(k, v, positions if isinstance(positions, range) else positions.clone())
+            return KeyValues(k, v, positions if isinstance(positions, range) else positions.clone())
         old = self._evicted(self.kept, positions)
-        return Kept(
+        return KeyValues(
             torch.cat([old.k, k], -2),
             torch.cat([old.v, v], -2),
             _joined(old.positions, positions, k.device),
         )
 
-    def _evicted(self, kept: Kept, coming: Positions) -> Kept:
+    def _evicted(self, kept: KeyValues, coming: Positions) -> KeyValues:
         """What queries at the coming positions, or later ones, may still read."""
         if self.keep is None or not kept.k.shape[-2]:
             return kept
@@ -178,13 +178,13 @@ class KVCache:
         rows = columns.nonzero()[:, 0]
         where = torch.where(needed, where, -1)[..., rows]
         rows = rows.to(kept.k.device)
-        return Kept(
+        return KeyValues(
             kept.k.index_select(-2, rows),
             kept.v.index_select(-2, rows),
             contiguous(where, kept.k.device) if host else where,
         )
 
-    def _fill(self, k: Tensor, v: Tensor, positions: range) -> Kept:
+    def _fill(self, k: Tensor, v: Tensor, positions: range) -> KeyValues:
         """Write behind what is there; when the end is reached, first close up what is kept."""
         assert self.size is not None
         if self._placed:
@@ -210,22 +210,22 @@ class KVCache:
         self._store.v[..., start:stop, :] = v
         return self._view(_joined(filled, positions, k.device))
 
-    def _close_up(self, old: Kept) -> Positions:
+    def _close_up(self, old: KeyValues) -> Positions:
         """Move what is kept to the front of new storage: views of the old may be in use."""
         assert self._store is not None
         count = old.k.shape[-2]
         k, v, positions = (torch.zeros_like(x) for x in self._store)  # type: ignore[arg-type]
         k[..., :count, :], v[..., :count, :] = old.k, old.v
         positions.fill_(-1)[..., :count] = locate(old.positions, k.device)
-        self._store = Kept(k, v, positions)
+        self._store = KeyValues(k, v, positions)
         return old.positions
 
-    def _view(self, filled: Positions) -> Kept:
+    def _view(self, filled: Positions) -> KeyValues:
         assert self._store is not None
         count = _count(filled)
-        return Kept(self._store.k[..., :count, :], self._store.v[..., :count, :], filled)
+        return KeyValues(self._store.k[..., :count, :], self._store.v[..., :count, :], filled)
 
-    def _place(self, k: Tensor, v: Tensor, positions: Tensor) -> Kept:
+    def _place(self, k: Tensor, v: Tensor, positions: Tensor) -> KeyValues:
         """Write each token into a free slot, with no step that depends on a tensor's values."""
         assert self.size is not None
         if self._store is None:
@@ -239,7 +239,7 @@ class KVCache:
             store_k[..., count:, :], store_v[..., count:, :] = 0, 0  # all slots are seen from now
         if positions.ndim > store_pos.ndim:  # sequences go separate ways from here on
             store_pos = store_pos.expand(*positions.shape[:-1], -1).clone()
-            self._store = Kept(store_k, store_v, store_pos)
+            self._store = KeyValues(store_k, store_v, store_pos)
         positions = positions.expand(*store_pos.shape[:-1], -1).to(store_pos.dtype)
 
         slots = self._slots(store_pos, positions)
@@ -248,7 +248,7 @@ class KVCache:
         store_v.scatter_(-2, at[..., None].expand(v.shape), v)
         store_pos.scatter_(-1, slots, positions)
         self._placed = True
-        return Kept(
+        return KeyValues(
             store_k[..., : self.size, :],
             store_v[..., : self.size, :],
             store_pos[..., : self.size].clone(),  # a later append must not move an earlier answer

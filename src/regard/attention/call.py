@@ -158,7 +158,7 @@ class Call:
         if self.mask is None or isinstance(self.mask, Tensor):
             allowed = self.mask
         elif not isinstance(self.mask, Mask):
-            allowed = _head_axis(self._asked(self.mask))
+            allowed = _head_axis(self._evaluate(self.mask))
         elif isinstance(self.q_pos, range) and isinstance(self.k_pos, range):
             allowed = written(self.mask, self.q_pos, self.k_pos, self.q.device)
         else:
@@ -187,18 +187,18 @@ class Call:
 
         return blank(self.q, self.q_pos), blank(self.k, self.k_pos), blank(self.v, self.k_pos)
 
-    def _asked(self, predicate: Predicate) -> Tensor:
+    def _evaluate(self, predicate: Predicate) -> Tensor:
         """What a function of the user's own says, if it says something that can be a mask."""
-        said, n, m = predicate(*self._located()), self.q.shape[-2], self.k.shape[-2]
-        if not isinstance(said, Tensor) or said.dtype != torch.bool:
-            kind = said.dtype if isinstance(said, Tensor) else type(said).__name__
+        result, n, m = predicate(*self._located()), self.q.shape[-2], self.k.shape[-2]
+        if not isinstance(result, Tensor) or result.dtype != torch.bool:
+            kind = result.dtype if isinstance(result, Tensor) else type(result).__name__
             raise TypeError(f"a mask function returns a bool tensor, not {kind}")
-        if tuple(said.shape[-2:]) != (n, m):
+        if tuple(result.shape[-2:]) != (n, m):
             raise ValueError(
-                f"a mask function returned shape {tuple(said.shape)} for {n} queries and {m} keys: "
-                f"compare q[..., :, None] with k[..., None, :] to get (…, {n}, {m})"
+                f"a mask function returned shape {tuple(result.shape)} for {n} queries and {m} "
+                f"keys: compare q[..., :, None] with k[..., None, :] to get (…, {n}, {m})"
             )
-        return said
+        return result
 
     def _located(self) -> tuple[Tensor, Tensor]:
         assert self.q_pos is not None and self.k_pos is not None

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.attention.algebra import Mask
 from regard.attention.call import Call, Predicate
-from regard.attention.core import Attended, plain
+from regard.attention.core import AttentionOutput, plain
 from regard.attention.kernels.dtype import narrowing_off
 from regard.attention.positions import Positions, somewhere
 
@@ -59,7 +59,7 @@ class ChannelAttention:
         """
         call = self.check(q, k, v, mask, q_pos, k_pos, bias, beta)
         if call.beta in (0, math.inf) or not call.q.numel():
-            return self.plain(call).read
+            return self.plain(call).output
         with narrowing_off(call.q.device):
             q, k, v = _alike(*call.blanked())
             # β first, for a sum over thousands of tokens leaves half precision's range otherwise.
@@ -68,7 +68,7 @@ class ChannelAttention:
             weights = scores.softmax(-1, dtype=wide).to(v.dtype)
             return _nowhere_reads_zeros(v @ weights.mT, call)
 
-    def plain(self, call: Call) -> Attended:
+    def plain(self, call: Call) -> AttentionOutput:
         """The same as it is written down: `attend` on transposes.
 
         The weights are (… h d d): row i says what channel i read of each channel. There is no map
@@ -87,10 +87,12 @@ class ChannelAttention:
                 "map of their own; ask for all"
             )
         if not call.q.numel():
-            return Attended(call.v, call.q.new_zeros(*call.q.shape[:-2], *call.q.shape[-1:] * 2))
+            return AttentionOutput(
+                call.v, call.q.new_zeros(*call.q.shape[:-2], *call.q.shape[-1:] * 2)
+            )
         q, k, v = (x.mT for x in call.blanked())
         read, weights = plain(Call(q, k, v, None, None, None, None, call.beta))
-        return Attended(_nowhere_reads_zeros(read.mT, call), weights)
+        return AttentionOutput(_nowhere_reads_zeros(read.mT, call), weights)
 
     def refuse(self, what: Mask | Predicate | Tensor | None, name: str = "mask") -> None:
         """Say that a mask or a bias, of which a layer may have one, is not for channels."""
@@ -101,10 +103,10 @@ class ChannelAttention:
                 "once; take softmax or linear"
             )
         if what is not None:
-            said = f"of shape {tuple(what.shape)}" if isinstance(what, Tensor) else what
+            description = f"of shape {tuple(what.shape)}" if isinstance(what, Tensor) else what
             raise ValueError(
-                f"{name} {said} is between tokens, and in attention='channels' channels read "
-                "channels: leave it out, or take softmax or linear"
+                f"{name} {description} is between tokens, and in attention='channels' channels "
+                "read channels: leave it out, or take softmax or linear"
             )
 
     def check(

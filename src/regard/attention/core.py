@@ -16,10 +16,10 @@ from regard.attention.kernels.second_order import transforming
 from regard.attention.positions import Positions
 
 
-class Attended(NamedTuple):
+class AttentionOutput(NamedTuple):
     """What each query read, and the weights it read with."""
 
-    read: Tensor
+    output: Tensor
     weights: Tensor
 
 
@@ -33,7 +33,7 @@ def attend(
     k_pos: Positions | None = None,
     bias: Predicate | Float[Tensor, "... #n #m"] | None = None,
     beta: float | int | None = None,
-) -> Attended:
+) -> AttentionOutput:
     """Let each of n queries read m values, weighted by how well their keys match.
 
     `mask` is True where a query may read; a query that may read nothing reads zeros. `bias` is
@@ -65,7 +65,7 @@ def attend_fused(
         return plain_in_rows(call) if plan.kernel is None else plan.kernel(call)
 
 
-def explain(
+def explain_kernel(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -80,13 +80,13 @@ def explain(
     return choose(Call.check(q, k, v, mask, q_pos, k_pos, bias, beta)).why()
 
 
-def plain(call: Call) -> Attended:
+def plain(call: Call) -> AttentionOutput:
     """Attention as it is written down, in at least float32, under autocast too."""
     with narrowing_off(call.q.device):
         return _plain(call)
 
 
-def _plain(call: Call) -> Attended:
+def _plain(call: Call) -> AttentionOutput:
     q, k, v = call.blanked()
     if q.ndim > 2:  # query heads that share a key head read the same keys
         share = q.shape[-3] // k.shape[-3]
@@ -105,7 +105,7 @@ def _plain(call: Call) -> Attended:
         scores = scores + bias.to(wide)
     weights = _shares(scores, allowed, biased=bias is not None)
     read = torch.einsum("...nm,...me->...ne", weights, v.to(wide))
-    return Attended(read.to(v.dtype), weights.to(v.dtype))
+    return AttentionOutput(read.to(v.dtype), weights.to(v.dtype))
 
 
 def _shares(scores: Tensor, allowed: Tensor | None, *, biased: bool) -> Tensor:
@@ -152,14 +152,14 @@ def plain_in_rows(call: Call, entries: int = 1 << 24) -> Tensor:
 
 
 def read_in_rows(
-    plain: Callable[[Call], Attended], call: Call, entries: int = 1 << 24
+    plain: Callable[[Call], AttentionOutput], call: Call, entries: int = 1 << 24
 ) -> Float[Tensor, "... n e"]:
     """The same of any dense twin."""
     *lead, n, _ = call.q.shape
     step = max(1, entries // max(1, math.prod(lead) * call.k.shape[-2]))
     if n <= step:
-        return plain(call).read
-    reads = [plain(call.rows(slice(at, at + step))).read for at in range(0, n, step)]
+        return plain(call).output
+    reads = [plain(call.rows(slice(at, at + step))).output for at in range(0, n, step)]
     return torch.cat(reads, -2)
 
 

@@ -65,7 +65,7 @@ class FeatureMap(nn.Module):
         return Mapped(blank(self.scaled(k, root), here))
 
 
-class Elu(FeatureMap):
+class EluFeatures(FeatureMap):
     """elu(x) + 1: x + 1 above 0, and the exponential below."""
 
     def count_of(self, head_width: int) -> int:
@@ -107,7 +107,7 @@ class EluPlusOne(torch.autograd.Function):
         return features.clamp(max=1) * g * ctx.root, None  # a line of `features`, which know x
 
 
-class Relu(FeatureMap):
+class ReluFeatures(FeatureMap):
     """max(x, 0). A query that matches no key at all, not even a little, reads zeros."""
 
     def count_of(self, head_width: int) -> int:
@@ -168,7 +168,7 @@ class RandomFeatures(FeatureMap):
         return f"{self.count}, seed={self.seed}"
 
 
-class Taylor(FeatureMap):
+class TaylorFeatures(FeatureMap):
     """1 + s + s²/2 for the score s = q·k, written as features: 1, x, and the products x_i x_j.
 
     Of x_i x_j and x_j x_i one is kept, times √2, so d numbers become 1 + d + d (d + 1) / 2.
@@ -187,7 +187,7 @@ class Taylor(FeatureMap):
         return torch.cat([torch.ones_like(x[..., :1]), x, products], -1)
 
 
-class Learned(FeatureMap):
+class LearnedFeatures(FeatureMap):
     """softmax over [Wx, −Wx]: twice as many features as numbers, which sum to 1.
 
     W is trained, starts as the identity, and is shared by the heads of a layer.

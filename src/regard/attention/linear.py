@@ -1,8 +1,8 @@
 """Linear attention: weights φ(q)·φ(k) in place of exp(β q·k), at a cost that grows with n, not n².
 
-    attention = Linear()                                  # or Linear(RandomFeatures(64, 128))
+    attention = LinearAttention()                # or LinearAttention(RandomFeatures(64, 128))
     read = attention(q, k, v, mask=causal)                # with the arguments of attend
-    MultiHead(256, 4, attention=attention)
+    MultiHeadAttention(256, 4, attention=attention)
 
 A query reads Σ φ(q)·φ(k) v / Σ φ(q)·φ(k). As φ(q) is the same for all keys it comes out of the
 sums, and all that a query needs of its keys is a matrix, Σ φ(k) vᵀ, and a vector, Σ φ(k). Hence
@@ -31,8 +31,8 @@ from torch import Tensor, nn
 
 from regard.attention.algebra import Causal, Mask
 from regard.attention.call import Call, Predicate
-from regard.attention.core import Attended, read_in_rows
-from regard.attention.features import Elu, FeatureMap, Own, check_features
+from regard.attention.core import AttentionOutput, read_in_rows
+from regard.attention.features import EluFeatures, FeatureMap, Own, check_features
 from regard.attention.kernels.causal_sums import (
     IN_CHUNKS,
     Way,
@@ -47,14 +47,16 @@ from regard.attention.linear_state import LinearState, Order
 from regard.attention.positions import Positions, there
 
 
-class Linear(nn.Module):
+class LinearAttention(nn.Module):
     """Attention with the weights φ(q)·φ(k); `feature` is a `FeatureMap` or a function like one."""
 
     def __init__(self, feature: FeatureMap | Callable[[Tensor], Tensor] | None = None) -> None:
         super().__init__()
-        feature = Elu() if feature is None else feature
+        feature = EluFeatures() if feature is None else feature
         if not callable(feature) or isinstance(feature, type):
-            raise TypeError(f"feature is a map such as Elu(), with its brackets, not {feature!r}")
+            raise TypeError(
+                f"feature is a map such as EluFeatures(), with its brackets, not {feature!r}"
+            )
         self.feature = feature if isinstance(feature, FeatureMap) else Own(feature)
 
     def forward(
@@ -103,14 +105,14 @@ class Linear(nn.Module):
             )
         elif mask is None:
             return Plan(self.everywhere, lambda: "sums over all keys: nothing is masked")
-        said = mask if isinstance(mask, Mask) else "a mask that is no expression"
-        return Plan(None, lambda: f"plain, in blocks of rows: {said} leaves no common sums")
+        description = mask if isinstance(mask, Mask) else "a mask that is no expression"
+        return Plan(None, lambda: f"plain, in blocks of rows: {description} leaves no common sums")
 
     def way(self, call: Call) -> Way:
         """What will sum its features, as far as that is known before they are made."""
         return way_to_sum(call.q, call.v, self.feature.count_of(call.q.shape[-1]))
 
-    def plain(self, call: Call) -> Attended:
+    def plain(self, call: Call) -> AttentionOutput:
         """The same as it is written down, with the weights: any mask, any bias, n × m numbers."""
         with narrowing_off(call.q.device):
             q, k, v = map(widen, self.map(call))
@@ -130,7 +132,7 @@ class Linear(nn.Module):
                 weights = weights.masked_fill(~allowed, 0.0)
             weights = divide(weights, weights.sum(-1))
             read = torch.einsum("...nm,...me->...ne", weights, v)
-            return Attended(read.to(call.v.dtype), weights.to(call.v.dtype))
+            return AttentionOutput(read.to(call.v.dtype), weights.to(call.v.dtype))
 
     def everywhere(self, call: Call) -> Tensor:
         """All queries read the same keys."""
@@ -169,7 +171,9 @@ class Linear(nn.Module):
         read = read if here is None else read.masked_fill(~here, 0.0)
         return read.to(call.v.dtype)
 
-    def memory(self, mask: Mask | Predicate | None, beta: float | int | None) -> LinearState | None:
+    def new_cache(
+        self, mask: Mask | Predicate | None, beta: float | int | None
+    ) -> LinearState | None:
         """An empty memory for a layer with this mask, if two sums are enough for it."""
         if mask is not None and not isinstance(mask, Causal):
             return None

@@ -129,7 +129,7 @@ class Blocks(Named):
 
 
 @dataclass(frozen=True, repr=False)
-class Summary(Named):
+class BlockSummary(Named):
     """The last `c` keys of every block of `size`: the columns that stand for their block."""
 
     size: int
@@ -189,7 +189,7 @@ class Prefix(Named):
 
 
 @dataclass(frozen=True, repr=False)
-class Everywhere(Named):
+class GlobalTokens(Named):
     """The first `c` tokens read all and are read by all."""
 
     c: int = field(metadata={"least": 0})
@@ -304,7 +304,7 @@ class OnGrid(Named):
 
 
 @dataclass(frozen=True, repr=False)
-class Neighbourhood(OnGrid):
+class Neighborhood(OnGrid):
     """Cells at most `r` rows and `r` columns away."""
 
     r: int = field(metadata={"least": 0})
@@ -334,7 +334,7 @@ class Axial(OnGrid):
 
 
 @dataclass(frozen=True, repr=False)
-class Windows(OnGrid):
+class GridWindows(OnGrid):
     """Cells of the same `size` × `size` window of the grid.
 
     Windows begin at row and column `shift`. Those that the border of the grid cuts are smaller,
@@ -369,9 +369,9 @@ class Windows(OnGrid):
         return Span(rows.first - self.shift, rows.last - self.shift)
 
 
-window, dilated, strided, blocks, summary = Window, Dilated, Strided, Blocks, Summary
-sinks, prefix, everywhere, random_keys = Sinks, Prefix, Everywhere, RandomKeys
-neighbourhood, axial, windows = Neighbourhood, Axial, Windows
+window, dilated, strided, blocks, block_summary = Window, Dilated, Strided, Blocks, BlockSummary
+sinks, prefix, global_tokens, random_keys = Sinks, Prefix, GlobalTokens, RandomKeys
+neighborhood, axial, grid_windows = Neighborhood, Axial, GridWindows
 
 MASKS: dict[str, Mask | type[Mask]] = {
     "causal": causal,
@@ -379,14 +379,14 @@ MASKS: dict[str, Mask | type[Mask]] = {
     "dilated": dilated,
     "strided": strided,
     "blocks": blocks,
-    "summary": summary,
+    "block_summary": block_summary,
     "sinks": sinks,
     "prefix": prefix,
-    "everywhere": everywhere,
+    "global_tokens": global_tokens,
     "random_keys": random_keys,
-    "neighbourhood": neighbourhood,
+    "neighborhood": neighborhood,
     "axial": axial,
-    "windows": windows,
+    "grid_windows": grid_windows,
 }
 
 

@@ -9,14 +9,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.algebra import Mask
-from regard.attention.cache import Kept, KVCache, Readable, Remembers
+from regard.attention.cache import Cache, KeyValues, KVCache, Readable
 from regard.attention.call import Call, Predicate, check_mask
-from regard.attention.core import Attended, attend_fused
-from regard.attention.pos_embed import Place
+from regard.attention.core import AttentionOutput, attend_fused
+from regard.attention.pos_embed import PositionalEncoding
 from regard.attention.positions import Positions
 from regard.errors import nearest_widths
 
-Attention = Callable[..., Tensor | Attended]  # with the arguments of attend
+Attention = Callable[..., Tensor | AttentionOutput]  # with the arguments of attend
 Observer = Callable[[Call, Tensor, bool], None]  # the call, its read, whether of its own tokens
 
 
@@ -27,12 +27,12 @@ def check_fits(attention: Attention, mask: Mask | Predicate | Tensor | None) -> 
         refuse(mask)
 
 
-class MultiHead(nn.Module):
+class MultiHeadAttention(nn.Module):
     """Tokens read from tokens: their own (self-attention) or another sequence's (`context`).
 
-    `groups` is the number of key and value heads that the query heads share. `attention`,
-    `place` and `mask` are values: any function with the arguments of `attend`, any `Place`, any
-    mask; the last two may be replaced for one call.
+    `kv_heads` is the number of key and value heads that the query heads share. `attention`,
+    `pos_embed` and `mask` are values: any function with the arguments of `attend`, any
+    `PositionalEncoding`, any mask; the last two may be replaced for one call.
     """
 
     def __init__(
@@ -40,21 +40,21 @@ class MultiHead(nn.Module):
         width: int,
         heads: int,
         *,
-        groups: int | None = None,
+        kv_heads: int | None = None,
         head_width: int | None = None,
         context_width: int | None = None,
         bias: bool = True,
         out_bias: bool | None = None,
         beta: float | int | None = None,
         attention: Attention = attend_fused,
-        place: Place | None = None,
+        pos_embed: PositionalEncoding | None = None,
         mask: Mask | Predicate | None = None,
     ) -> None:
         super().__init__()
         if heads < 1:
             raise ValueError(f"heads={heads}: there must be at least 1")
-        if place is not None and not isinstance(place, Place):
-            raise TypeError(f"place is an instance such as rotary(), not {place!r}")
+        if pos_embed is not None and not isinstance(pos_embed, PositionalEncoding):
+            raise TypeError(f"pos_embed is an instance such as rope(), not {pos_embed!r}")
         check_mask(mask)
         if not callable(attention):
             raise TypeError(f"attention is a function such as attend_fused, not {attention!r}")
@@ -64,19 +64,19 @@ class MultiHead(nn.Module):
         if head_width is None and width % heads:
             near = nearest_widths(width, heads)
             raise ValueError(f"width {width} does not split into {heads} heads; {near}")
-        groups = heads if groups is None else groups
-        if groups < 1 or heads % groups:
-            raise ValueError(f"{heads} heads do not share {groups} groups of keys evenly")
-        self.heads, self.groups = heads, groups
+        kv_heads = heads if kv_heads is None else kv_heads
+        if kv_heads < 1 or heads % kv_heads:
+            raise ValueError(f"{heads} heads do not share {kv_heads} groups of keys evenly")
+        self.heads, self.groups = heads, kv_heads
         self.head_width = d = width // heads if head_width is None else head_width
         self.beta, self.attention, self.mask = beta, attention, mask
-        self.place = Place() if place is None else place
+        self.pos_embed = PositionalEncoding() if pos_embed is None else pos_embed
         self.observers: tuple[Observer, ...] = ()  # those of watch, for as long as it watches
 
         context_width = width if context_width is None else context_width
         self.to_q = nn.Linear(width, heads * d, bias=bias)
-        self.to_k = nn.Linear(context_width, groups * d, bias=bias)
-        self.to_v = nn.Linear(context_width, groups * d, bias=bias)
+        self.to_k = nn.Linear(context_width, kv_heads * d, bias=bias)
+        self.to_v = nn.Linear(context_width, kv_heads * d, bias=bias)
         self.to_out = nn.Linear(heads * d, width, bias=bias if out_bias is None else out_bias)
 
     def forward(
@@ -86,8 +86,8 @@ class MultiHead(nn.Module):
         *,
         positions: Positions | None = None,
         context_positions: Positions | None = None,
-        cache: Remembers | None = None,
-        place: Place | None = None,
+        cache: Cache | None = None,
+        place: PositionalEncoding | None = None,
         mask: Mask | Predicate | Tensor | None = None,
     ) -> Float[Tensor, "*b n c"]:
         """What each token reads, projected back to the model's width.
@@ -101,7 +101,7 @@ class MultiHead(nn.Module):
                 raise ValueError(
                     f"{name} is {tokens.shape[-1]} wide and this layer reads {to.in_features}"
                 )
-        place = self.place if place is None else place
+        place = self.pos_embed if place is None else place
         mask = self.mask if mask is None else mask
         if positions is None:
             if cache is not None and context is None:
@@ -111,17 +111,17 @@ class MultiHead(nn.Module):
         q = self.split(self.to_q(x), self.heads)
         if context is not None and cache is not None and cache.kept is not None:
             kept = cache.kept
-            q, _ = place.turn(q, q[..., :0, :], positions, range(0))
+            q, _ = place.rotate(q, q[..., :0, :], positions, range(0))
         else:
             source = x if context is None else context
-            said = positions if context is None else context_positions
-            k_pos = range(source.shape[-2]) if said is None else said
+            source_positions = positions if context is None else context_positions
+            k_pos = range(source.shape[-2]) if source_positions is None else source_positions
             k = self.split(self.to_k(source), self.groups)
             v = self.split(self.to_v(source), self.groups)
-            q, k = place.turn(q, k, positions, k_pos)
+            q, k = place.rotate(q, k, positions, k_pos)
             if cache is not None and context is not None:
                 k, v = k.contiguous(), v.contiguous()  # read at every step: heads side by side
-            kept = Kept(k, v, k_pos) if cache is None else cache.append(k, v, k_pos)
+            kept = KeyValues(k, v, k_pos) if cache is None else cache.append(k, v, k_pos)
 
         bias = place.bias(positions, kept.positions)
         read = self.read(kept, q, mask=mask, q_pos=positions, bias=bias)
@@ -139,17 +139,21 @@ class MultiHead(nn.Module):
         """A copy of a watched layer is not watched."""
         return {**self.__dict__, "observers": ()}
 
-    def memory(
+    def new_cache(
         self, *, size: int | None = None, keep: Mask | None = None, context: bool = False
-    ) -> Remembers:
+    ) -> Cache:
         """An empty memory of this layer's tokens, or of a context: its attention's own, if any.
 
         Whoever watches wants to see keys, and a bias is added to the score of each: then, as for
         every attention without a memory of its own, it is a `KVCache`.
         """
-        own = getattr(self.attention, "memory", None)
-        if own is not None and not self.observers and type(self.place).bias is Place.bias:
-            memory: Remembers | None = own(None if context else self.mask, self.beta)
+        own = getattr(self.attention, "new_cache", None)
+        if (
+            own is not None
+            and not self.observers
+            and type(self.pos_embed).bias is PositionalEncoding.bias
+        ):
+            memory: Cache | None = own(None if context else self.mask, self.beta)
             if memory is not None:
                 return memory
         return KVCache(size=size, keep=keep)
@@ -159,7 +163,7 @@ class MultiHead(nn.Module):
     ) -> Float[Tensor, "*b h n e"]:
         """The read of the attention that was passed in; `attend` brings weights along."""
         out = kept.read(self.attention, q, beta=self.beta, **options)
-        return out.read if isinstance(out, Attended) else out
+        return out.output if isinstance(out, AttentionOutput) else out
 
     @staticmethod
     def split(x: Float[Tensor, "*b n w"], heads: int) -> Float[Tensor, "*b h n d"]:

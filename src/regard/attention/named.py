@@ -14,14 +14,14 @@ from typing import Any
 
 from regard.attention.core import attend_fused
 from regard.attention.features import (
-    Elu,
+    EluFeatures,
     FeatureMap,
-    Learned,
+    LearnedFeatures,
     RandomFeatures,
-    Relu,
-    Taylor,
+    ReluFeatures,
+    TaylorFeatures,
 )
-from regard.attention.linear import Linear
+from regard.attention.linear import LinearAttention
 from regard.attention.multi_head import Attention
 from regard.errors import nearest
 
@@ -53,7 +53,7 @@ def _softmax(expression: str, head_width: int, inside: ast.Call | None) -> Atten
 
 def _linear(expression: str, head_width: int, inside: ast.Call | None) -> Attention:
     if inside is None or not (inside.args or inside.keywords):
-        return Linear(Elu())
+        return LinearAttention(EluFeatures())
     if len(inside.args) != 1 or inside.keywords:
         raise ValueError(f"{expression!r} does not fit linear(feature), one feature map")
     try:
@@ -65,13 +65,13 @@ def _linear(expression: str, head_width: int, inside: ast.Call | None) -> Attent
         ) from None
     if name not in FEATURES:
         raise ValueError(f"there is no feature map named {name!r}; {nearest(name, FEATURES)}")
-    return Linear(_made(name, head_width, arguments))
+    return LinearAttention(_made(name, head_width, arguments))
 
 
 def _channels(expression: str, head_width: int, inside: ast.Call | None) -> Attention:
     from regard.attention.channel import attend_channels
 
-    _refuse_arguments("channels", inside)
+    _refuse_arguments("channel", inside)
     return attend_channels
 
 
@@ -81,16 +81,16 @@ def _random(head_width: int, count: int = 64, seed: int = 0) -> FeatureMap:
 
 FEATURES: Mapping[str, Callable[..., FeatureMap]] = MappingProxyType(
     {
-        "elu": lambda head_width: Elu(),
-        "relu": lambda head_width: Relu(),
+        "elu": lambda head_width: EluFeatures(),
+        "relu": lambda head_width: ReluFeatures(),
         "random": _random,
-        "taylor": lambda head_width: Taylor(),
-        "learned": lambda head_width: Learned(head_width),
+        "taylor": lambda head_width: TaylorFeatures(),
+        "learned": lambda head_width: LearnedFeatures(head_width),
     }
 )
 
 ATTENTIONS: Mapping[str, Callable[[str, int, ast.Call | None], Attention]] = MappingProxyType(
-    {"softmax": _softmax, "linear": _linear, "channels": _channels}
+    {"softmax": _softmax, "linear": _linear, "channel": _channels}
 )
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from regard.attention.algebra import Mask
 from regard.attention.masks import (
+    block_summary,
     blocks,
     causal,
-    everywhere,
+    global_tokens,
     random_keys,
     strided,
-    summary,
     window,
 )
 
@@ -25,7 +25,7 @@ def longformer(w: int, c: int) -> Mask:
     and share the projections of the others; windows are not dilated. `w` counts the keys to
     either side, the query's own included, where the paper's w is the width of the whole window.
     """
-    return window(w) | everywhere(c)
+    return window(w) | global_tokens(c)
 
 
 def bigbird(w: int, c: int, count: int, among: int, seed: int = 0) -> Mask:
@@ -35,7 +35,7 @@ def bigbird(w: int, c: int, count: int, among: int, seed: int = 0) -> Mask:
     blocks of tokens, which suited its kernels; here all three count single tokens. `among` is
     the length of the text.
     """
-    return window(w) | everywhere(c) | random_keys(count, among, seed)
+    return window(w) | global_tokens(c) | random_keys(count, among, seed)
 
 
 def sparse_transformer(step: int) -> Mask:
@@ -55,7 +55,7 @@ def sparse_transformer_fixed(size: int, c: int = 1) -> Mask:
     head reads what the paper's two kinds of heads read together (its "merged" variant), and all
     heads share the same `c` columns, where the paper lets heads take different ones.
     """
-    return causal & (blocks(size) | summary(size, c))
+    return causal & (blocks(size) | block_summary(size, c))
 
 
 PATTERNS: dict[str, Callable[..., Mask]] = {

@@ -1,8 +1,8 @@
 """How a transformer learns where its tokens are: seven schemes behind one protocol.
 
-A `Place` may act at three moments and is silent at the others: `embed` adds something to the
-tokens, `turn` rotates queries and keys, `bias` is added to the scores. All three read the same
-positions, so a scheme cannot disagree with the mask or the cache about where a token is.
+A `PositionalEncoding` may act at three moments and is silent at the others: `embed` adds something
+to the tokens, `rotate` turns queries and keys, `bias` is added to the scores. All three read the
+same positions, so a scheme cannot disagree with the mask or the cache about where a token is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from regard.attention.positions import Positions, locate
 Grid = tuple[int, int]
 
 
-class Place(nn.Module):
+class PositionalEncoding(nn.Module):
     """No positions at all: the base that every scheme overrides a part of."""
 
     def check(self, positions: range) -> None:
@@ -29,7 +29,7 @@ class Place(nn.Module):
         """The tokens with their positions added."""
         return x
 
-    def turn(
+    def rotate(
         self, q: Tensor, k: Tensor, q_pos: Positions, k_pos: Positions
     ) -> tuple[Tensor, Tensor]:
         """Queries and keys turned by their positions."""
@@ -39,12 +39,12 @@ class Place(nn.Module):
         """What is added to the scores of each head."""
         return None
 
-    def at(self, grid: Grid) -> Place:
+    def resize(self, grid: Grid) -> PositionalEncoding:
         """The same scheme on a grid of another size."""
         return self
 
 
-class Sinusoidal(Place):
+class Sinusoidal(PositionalEncoding):
     """Sines and cosines of growing wavelength, added to the tokens (Vaswani et al. 2017, 3.5).
 
     Dimensions 2i and 2i + 1 hold the sine and the cosine of pos / base^(2i / width).
@@ -65,7 +65,7 @@ class Sinusoidal(Place):
         return x + self.table(locate(positions, x.device)).to(x.dtype)
 
 
-class Sinusoidal2d(Place):
+class Sinusoidal2d(PositionalEncoding):
     """Half of the width tells the row, half the column; class tokens get nothing."""
 
     def __init__(self, grid: Grid, width: int, base: float = 10_000.0) -> None:
@@ -78,11 +78,11 @@ class Sinusoidal2d(Place):
         row, column = _cells(locate(positions, x.device), self.grid)
         return x + torch.cat([half.table(row), half.table(column)], -1).to(x.dtype)
 
-    def at(self, grid: Grid) -> Sinusoidal2d:
+    def resize(self, grid: Grid) -> Sinusoidal2d:
         return Sinusoidal2d(grid, self.width, self.base)
 
 
-class Learned(Place):
+class Learned(PositionalEncoding):
     """One learned vector a position, up to a fixed length."""
 
     def __init__(self, length: int, width: int) -> None:
@@ -99,7 +99,7 @@ class Learned(Place):
         return x + _look_up(self.table, locate(positions, x.device))
 
 
-class Learned2d(Place):
+class Learned2d(PositionalEncoding):
     """One learned vector a cell of a grid, and one for each class token after it."""
 
     def __init__(self, grid: Grid, width: int, extra: int = 0) -> None:
@@ -113,11 +113,11 @@ class Learned2d(Place):
         _check_length(positions, len(table))
         return x + _look_up(table, locate(positions, x.device))
 
-    def at(self, grid: Grid) -> Place:
+    def resize(self, grid: Grid) -> PositionalEncoding:
         return self if grid == self.grid else Resampled(self, grid)
 
 
-class Resampled(Place):
+class Resampled(PositionalEncoding):
     """A learned grid read at another size, by bicubic interpolation; gradients reach the original.
 
     It owns nothing: the table stays with the model, so a resized view adds no parameters.
@@ -139,11 +139,11 @@ class Resampled(Place):
         _check_length(positions, len(table))
         return x + _look_up(table, locate(positions, x.device))
 
-    def at(self, grid: Grid) -> Place:
-        return self._original[0].at(grid)
+    def resize(self, grid: Grid) -> PositionalEncoding:
+        return self._original[0].resize(grid)
 
 
-class Rotary(Place):
+class Rope(PositionalEncoding):
     """Each pair of dimensions turned by an angle that grows with the position (Su et al. 2021).
 
     q·k then depends on the distance alone. Dimension i is paired with i + d/2.
@@ -153,7 +153,7 @@ class Rotary(Place):
         super().__init__()
         self.base = base
 
-    def turn(
+    def rotate(
         self, q: Tensor, k: Tensor, q_pos: Positions, k_pos: Positions
     ) -> tuple[Tensor, Tensor]:
         _check_multiple("rotary positions", q.shape[-1], 2)
@@ -175,7 +175,7 @@ class Rotary(Place):
         return _angles(pos.clamp(min=0), width, self.base)
 
 
-class Rotary2d(Rotary):
+class Rope2d(Rope):
     """Half of the pairs turn with the row, half with the column; class tokens do not turn."""
 
     def __init__(self, grid: Grid, base: float = 100.0) -> None:
@@ -188,11 +188,11 @@ class Rotary2d(Rotary):
         halves = _angles(row, width // 2, self.base), _angles(column, width // 2, self.base)
         return torch.cat(halves, -1)
 
-    def at(self, grid: Grid) -> Rotary2d:
-        return Rotary2d(grid, self.base)
+    def resize(self, grid: Grid) -> Rope2d:
+        return Rope2d(grid, self.base)
 
 
-class Alibi(Place):
+class Alibi(PositionalEncoding):
     """Scores fall with distance, at a slope of its own for each head (Press et al. 2022)."""
 
     def __init__(self, heads: int) -> None:
@@ -215,7 +215,7 @@ class Alibi(Place):
         return -slopes[:, None, None] * distance
 
 
-class RelativeBias(Place):
+class RelativeBias(PositionalEncoding):
     """One learned number for each head and offset q − k; offsets beyond `reach` share the last."""
 
     def __init__(self, heads: int, reach: int = 128) -> None:
@@ -230,7 +230,7 @@ class RelativeBias(Place):
 
 
 sinusoidal, sinusoidal_2d, learned, learned_2d = Sinusoidal, Sinusoidal2d, Learned, Learned2d
-rotary, rotary_2d, alibi, relative_bias = Rotary, Rotary2d, Alibi, RelativeBias
+rope, rope_2d, alibi, relative_bias = Rope, Rope2d, Alibi, RelativeBias
 
 
 def _angles(pos: Tensor, width: int, base: float) -> Tensor:

@@ -14,7 +14,7 @@ from regard.attention.algebra import Mask
 MOST = 4096  # tokens: the map has their square, and each product their cube
 
 
-def reached(mask: Mask, n: int, layers: int) -> Bool[Tensor, "n n"]:
+def receptive_field(mask: Mask, n: int, layers: int) -> Bool[Tensor, "n n"]:
     """True at (q, k) where token k can influence token q after so many layers; 0 is itself alone.
 
     One layer more is one boolean product more, and squaring skips most of them.
@@ -30,7 +30,7 @@ def reached(mask: Mask, n: int, layers: int) -> Bool[Tensor, "n n"]:
     return total
 
 
-def layers_to_reach(mask: Mask, n: int) -> int | None:
+def layers_to_cover(mask: Mask, n: int) -> int | None:
     """How many layers until every token hears of every other, or None if that never happens.
 
     Where the mask implies causal, of every earlier one. The powers 1, 2, 4, … are taken until one

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.attention.multi_head import MultiHead
+from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.watch import watch
 
 
@@ -20,7 +20,7 @@ class Step(NamedTuple):
 
 
 def trace_shapes(
-    layer: MultiHead | None = None,
+    layer: MultiHeadAttention | None = None,
     x: Tensor | None = None,
     *,
     batch: int = 1,
@@ -33,7 +33,7 @@ def trace_shapes(
 
     Without a layer, one of `width` and `heads` is made; without x, random tokens.
     """
-    layer = MultiHead(width, heads) if layer is None else layer
+    layer = MultiHeadAttention(width, heads) if layer is None else layer
     width = layer.to_q.in_features
     if x is None:
         x = torch.randn(batch, tokens, width, dtype=layer.to_q.weight.dtype)
@@ -65,8 +65,8 @@ def trace_shapes(
         Step("k and v per head", "b n g d", tuple(live["k"].unflatten(-1, (g, -1)).shape)),
         Step("q, heads first", "b h n d", tuple(seen.call.q.shape)),
         Step("map = softmax(β q kᵀ)", "b h n m", tuple(seen.weights().shape)),
-        Step("z per head = map · v", "b h n e", tuple(seen.read.shape)),
-        Step("z per head, tokens first", "b n h e", tuple(seen.read.transpose(-3, -2).shape)),
+        Step("z per head = map · v", "b h n e", tuple(seen.output.shape)),
+        Step("z per head, tokens first", "b n h e", tuple(seen.output.transpose(-3, -2).shape)),
         Step("z, heads side by side", "b n (h e)", tuple(live["z"].shape)),
         Step("out = to_out(z)", "b n c", tuple(out.shape)),
     ]

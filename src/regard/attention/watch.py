@@ -23,22 +23,22 @@ from torch import Tensor, nn
 
 from regard.attention.call import Call
 from regard.attention.channel import ChannelCall
-from regard.attention.core import Attended, plain, read_in_rows
-from regard.attention.multi_head import MultiHead
+from regard.attention.core import AttentionOutput, plain, read_in_rows
+from regard.attention.multi_head import MultiHeadAttention
 from regard.attention.positions import Positions
 
 LARGEST_MAP = 1 << 28  # entries of a map that may be asked for at once: a gigabyte in float32
 
 
 @dataclass(frozen=True)
-class Seen:
+class AttentionRecord:
     """One attention call that was watched."""
 
     name: str
     call: Call
-    read: Float[Tensor, "*b h n e"]
-    own: bool  # whether the layer read its own sequence rather than a context
-    plain: Callable[[Call], Attended] = plain  # the dense twin of the layer's attention
+    output: Float[Tensor, "*b h n e"]
+    is_self_attention: bool  # whether the layer read its own sequence rather than a context
+    plain: Callable[[Call], AttentionOutput] = plain  # the dense twin of the layer's attention
 
     def weights(
         self, rows: Sequence[int] | None = None, heads: Sequence[int] | None = None
@@ -63,8 +63,8 @@ class Seen:
         """
         with torch.no_grad():
             again = read_in_rows(self.plain, self._part(rows, None))
-            read = self.read if rows is None else self.read[..., [int(row) for row in rows], :]
-            scale = self.read.abs().amax().clamp(min=torch.finfo(read.dtype).tiny)
+            read = self.output if rows is None else self.output[..., [int(row) for row in rows], :]
+            scale = self.output.abs().amax().clamp(min=torch.finfo(read.dtype).tiny)
             return float((again - read).abs().amax() / scale) if read.numel() else 0.0
 
     def _part(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Call:
@@ -82,10 +82,10 @@ class Seen:
 class Observer:
     """What one layer reports to, while it is watched."""
 
-    def __init__(self, name: str, twin: Callable[[Call], Attended] = plain) -> None:
+    def __init__(self, name: str, twin: Callable[[Call], AttentionOutput] = plain) -> None:
         self.name, self.plain = name, twin
-        self.calls: list[Seen] = []
-        self.compiled: Seen | None = None
+        self.calls: list[AttentionRecord] = []
+        self.compiled: AttentionRecord | None = None
 
     def __call__(self, call: Call, read: Tensor, own: bool) -> None:
         if read.is_cuda and torch.cuda.is_current_stream_capturing():
@@ -97,32 +97,32 @@ class Observer:
             call = replace(call, q_pos=call.q_pos.clone())
         if isinstance(call.k_pos, Tensor):
             call = replace(call, k_pos=call.k_pos.clone())
-        seen = Seen(self.name, call, read, own, self.plain)
+        seen = AttentionRecord(self.name, call, read, own, self.plain)
         if torch.compiler.is_compiling():
             # A list that grows would be compiled anew at every length: the newest call is kept.
             self.compiled = seen
         else:
             self.calls.append(seen)
 
-    def history(self) -> list[Seen]:
+    def history(self) -> list[AttentionRecord]:
         """Every call of an eager layer, the newest of a compiled one."""
         return self.calls if self.compiled is None else [*self.calls, self.compiled]
 
 
-class Watching(Mapping[str, Seen]):
+class Watch(Mapping[str, AttentionRecord]):
     """The newest call of each attention layer, by its name; `calls(name)` has the earlier ones."""
 
     def __init__(self, observers: Mapping[str, Observer]) -> None:
         self._observers = observers
 
-    def calls(self, name: str) -> list[Seen]:
+    def calls(self, name: str) -> list[AttentionRecord]:
         """All calls of one layer, oldest first; of a compiled model the newest alone."""
         if name not in self._observers or not self._observers[name].history():
             known = _few(self) or "none"
             raise KeyError(f"no attention layer {name!r} was called; layers seen: {known}")
         return self._observers[name].history()
 
-    def __getitem__(self, name: str) -> Seen:
+    def __getitem__(self, name: str) -> AttentionRecord:
         return self.calls(name)[-1]
 
     def __iter__(self) -> Iterator[str]:
@@ -139,7 +139,7 @@ class Watching(Mapping[str, Seen]):
         """
         flow: Tensor | None = None
         for name, seen in self.items():
-            if not seen.own:
+            if not seen.is_self_attention:
                 continue  # what another sequence tells is not this one's
             if isinstance(seen.call, ChannelCall):
                 raise ValueError(
@@ -176,7 +176,7 @@ class Watching(Mapping[str, Seen]):
 
 
 @contextmanager
-def watch(model: nn.Module, *names: str) -> Iterator[Watching]:
+def watch(model: nn.Module, *names: str) -> Iterator[Watch]:
     """Keep every attention call of `model` inside the `with` block.
 
     With names, or patterns such as `blocks.*.cross`, only those layers are kept. What is kept
@@ -185,10 +185,10 @@ def watch(model: nn.Module, *names: str) -> Iterator[Watching]:
     layers = {
         name.removeprefix("_orig_mod").strip(".") or type(layer).__name__: layer
         for name, layer in model.named_modules()  # torch.compile adds the prefix
-        if isinstance(layer, MultiHead)
+        if isinstance(layer, MultiHeadAttention)
     }
     if not layers:
-        raise ValueError(f"{type(model).__name__} has no MultiHead layer to watch")
+        raise ValueError(f"{type(model).__name__} has no MultiHeadAttention layer to watch")
     for pattern in names:
         if not fnmatch.filter(layers, pattern):
             raise ValueError(f"no attention layer is named {pattern!r}; there are {_few(layers)}")
@@ -202,7 +202,7 @@ def watch(model: nn.Module, *names: str) -> Iterator[Watching]:
     try:
         for name, layer in layers.items():
             layer.observers = (*layer.observers, observers[name])
-        yield Watching(observers)
+        yield Watch(observers)
     finally:
         for name, layer in layers.items():
             layer.observers = tuple(o for o in layer.observers if o is not observers[name])

@@ -62,7 +62,7 @@ def items_typed(
 def what_to_name(run: Run) -> str:
     """How a command about a run goes on, where nothing was named."""
     about = "photo.png" if run.task.asks_about == "images" else '"a text"'
-    return f"{run.folder.path} {about}, or --split {run.held_out} --index 0"
+    return f"{run.folder.path} {about}, or --split {run.test_split} --index 0"
 
 
 def values_typed(run: Run, inputs: Sequence[str]) -> list[Any]:

@@ -50,10 +50,10 @@ def average(options: Options) -> None:
     averaged = average_runs(loaded, options.out)
     print(averaged)
     run = averaged.run
-    if options.test and run.held_out == "validation":
+    if options.test and run.test_split == "validation":
         print("there is no test to measure it on")
     elif options.test:
-        print(run.task.summary(run.evaluate(run.held_out), run.held_out))
+        print(run.task.summary(run.evaluate(run.test_split), run.test_split))
     where = run.folder.path
-    shown = f"regard look {where} --split {run.held_out} --index 0"
+    shown = f"regard look {where} --split {run.test_split} --index 0"
     print(f"next: regard evaluate {where}    {shown}")

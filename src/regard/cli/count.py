@@ -32,11 +32,11 @@ class Options:
 
     subject: str = field(metadata=POSITIONAL)
     """A model, a part of one, or the folder of a run."""
-    batch: int = 1
+    batch_size: int = 1
     """Texts or images at once."""
     tokens: int | None = None
     """Words of each text; an image has its patches."""
-    context: int | None = None
+    encoder_tokens: int | None = None
     """Tokens of what else is read, such as a sentence to be translated."""
     cached: bool = False
     """Also one more token, behind the keys and values of the others."""
@@ -44,7 +44,7 @@ class Options:
     """A table over values of a field or size, such as width=64,128,256; repeatable."""
     steps: int | None = None
     """Also estimate a training run of so many steps here, from one layer of each kind."""
-    check: bool = False
+    verify: bool = False
     """With --steps, make some real steps too, and say how far off the estimate is."""
     device: Device = "auto"
     """Where to measure; auto takes a GPU if there is one."""
@@ -76,17 +76,22 @@ def count(options: Options, config: Any) -> int:
     steps = options.steps
     if steps is not None and steps < 1:
         raise UserError(f"--steps {steps}: there must be at least 1")
-    if options.check and steps is None:
-        raise UserError("--check holds an estimate against real steps: say --steps 1000")
-    batch, tokens, context, cached = options.batch, options.tokens, options.context, options.cached
+    if options.verify and steps is None:
+        raise UserError("--verify holds an estimate against real steps: say --steps 1000")
+    batch, tokens, context, cached = (
+        options.batch_size,
+        options.tokens,
+        options.encoder_tokens,
+        options.cached,
+    )
     if options.vary:
         if steps is not None:
             raise UserError("--steps times one model; leave --vary out")
-        given = {"batch": batch, "tokens": tokens, "context": context}
+        given = {"batch_size": batch, "tokens": tokens, "encoder_tokens": context}
         return tabulate(config, given, cached, options.vary, options.json)
     sizes = sizes_for(config, batch, tokens, context, cached)
     device = str(choose_device(options.device))
-    return tell(config, sizes, steps, options.check, device, options.json)
+    return tell(config, sizes, steps, options.verify, device, options.json)
 
 
 def tell(config: Any, sizes: Sizes, steps: int | None, check: bool, device: str, json: bool) -> int:
@@ -96,7 +101,7 @@ def tell(config: Any, sizes: Sizes, steps: int | None, check: bool, device: str,
     if steps is not None:
         expect_trainable(config, sizes, check)
     counted = count_one(config, sizes, device)
-    asked = answers(config, sizes)
+    answered = answers(config, sizes)
     guess: Estimate | None = None
     if steps is not None:
         from regard.training.step_cost import estimate
@@ -107,7 +112,7 @@ def tell(config: Any, sizes: Sizes, steps: int | None, check: bool, device: str,
             "subject": name_of(config),
             **counted.to_values(),
             "operations": [vars(cost) for cost in counted.costs],
-            "answers": {each.asked: each.value for each in asked},
+            "answers": {each.quantity: each.value for each in answered},
         }
         if guess is not None:
             assert steps is not None
@@ -121,7 +126,7 @@ def tell(config: Any, sizes: Sizes, steps: int | None, check: bool, device: str,
     else:
         from regard.count.table import show
 
-        show(counted, asked, guess, steps)
+        show(counted, answered, guess, steps)
     return int(not counted.agrees)
 
 
@@ -131,7 +136,7 @@ def expect_trainable(config: Any, sizes: Sizes, check: bool) -> None:
 
     if name_of(config) not in MODELS:
         raise UserError(f"--steps trains a model, and {name_of(config)} is a part of one")
-    for flag, timed in (("--steps", thinned(config)), *([("--check", config)] if check else [])):
+    for flag, timed in (("--steps", thinned(config)), *([("--verify", config)] if check else [])):
         why = too_large(closed_form(timed, replace(sizes, cached=False)))
         if why:
             raise UserError(f"{flag}: what it times has {why}, and is not built")

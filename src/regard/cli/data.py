@@ -55,11 +55,11 @@ class Options:
     """List what there is; check one, or your own; fetch one by name; clean the cache."""
     target: str = field(default="", metadata=POSITIONAL)
     """A name or a path to check, a name to fetch, a name whose download to delete."""
-    text: str = ""
+    text_column: str = ""
     """The column of a table to check that holds the texts, if its name does not tell."""
-    label: str = ""
+    label_column: str = ""
     """The column that holds the labels."""
-    pair: str = ""
+    text_pair_column: str = ""
     """A column with a second text, if rows are pairs."""
     mirror: str = ""
     """Fetch from this address instead of the official one."""
@@ -84,7 +84,13 @@ def data(options: Options) -> None:
         case "list":
             show_sets()
         case "check":
-            show_check(target, options.text, options.label, options.pair, options.all)
+            show_check(
+                target,
+                options.text_column,
+                options.label_column,
+                options.text_pair_column,
+                options.all,
+            )
         case "fetch":
             show_fetch(target, options.mirror)
         case "clean":
@@ -100,7 +106,7 @@ def show_sets() -> None:
     table = Table("name", "what", "licence", title="regard data", title_justify="left")
     table.add_column("where", overflow="fold")  # a path is of no use without its end
     for known in (*EMBEDDED.values(), *KNOWN.values()):
-        place = "embedded" if known.name in EMBEDDED else find(known)
+        place = "built in" if known.name in EMBEDDED else find(known)
         where = str(place) if place else f"not here: regard data fetch {known.name}"
         table.add_row(*map(Text, (known.name, known.title, known.licence, where)))
     for name, captioned in CAPTIONED.items():
@@ -126,7 +132,7 @@ def show_sets() -> None:
 def place_of(name: str) -> str:
     """Where a set of captions is, or how it comes to be here."""
     if not CAPTIONED[name].address:
-        return "embedded"
+        return "built in"
     path = named_place(name)
     return str(path) if path else f"not here: regard data fetch {name} says how"
 
@@ -134,7 +140,7 @@ def place_of(name: str) -> str:
 def place_of_text(name: str) -> str:
     """Where a text is and how large, or how it comes to be here."""
     if not CORPORA[name].places:
-        return "embedded"
+        return "built in"
     folder = find_corpus(name)
     if folder is None:
         return f"not here: regard data fetch {name} says how"
@@ -145,7 +151,7 @@ def place_of_text(name: str) -> str:
 def place_of_pairs(name: str) -> str:
     """Where parallel texts are, or how they come to be here."""
     if not PAIRS[name].places:
-        return "embedded"
+        return "built in"
     found = find_pairs(name)
     return f"not here: regard data fetch {name} says how" if found is None else str(found)
 
@@ -153,7 +159,7 @@ def place_of_pairs(name: str) -> str:
 def place_of_labelled(name: str) -> str:
     """Where labelled texts are, or how they come to be here."""
     if not LABELLED[name].places:
-        return "embedded"
+        return "built in"
     found = find_labelled(name)
     return f"not here: regard data fetch {name} says how" if found is None else str(found)
 

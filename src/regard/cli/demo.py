@@ -35,12 +35,12 @@ MASKS = {  # in words → the expression
     "own block": "blocks(5)",
     "the first keys": "sinks(3)",
     "the first, together": "prefix(8)",
-    "the first, both ways": "everywhere(2)",
+    "the first, both ways": "global_tokens(2)",
     "drawn at random": "random_keys(4, 25, 0)",
-    "near on a grid": "neighbourhood(1, (4, 6))",
+    "near on a grid": "neighborhood(1, (4, 6))",
     "same row or column": "axial((4, 6))",
-    "same window of a grid": "windows(2, (4, 6), 0)",
-    "the last of each block": "summary(5, 1)",
+    "same window of a grid": "grid_windows(2, (4, 6), 0)",
+    "the last of each block": "block_summary(5, 1)",
     "only what is later": "~causal",
     "streaming": "causal & (window(4) | sinks(2))",
     "prefix language model": "causal | prefix(8)",
@@ -81,7 +81,7 @@ def demo(options: Options) -> None:
     if not 0 <= seed < 2**63:
         raise UserError(f"--seed {seed}: a seed lies in 0 ≤ … < 2⁶³")
     chosen = {name: find(name) for name in tasks or [each for each in TASKS if TASKS[each].demo]}
-    with said_in_a_sentence(out):
+    with as_user_error(out):
         out.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=out).close()
     from rich.console import Console
@@ -95,7 +95,7 @@ def demo(options: Options) -> None:
     for number, (name, entry) in enumerate(chosen.items(), start=3):
         console.print(f"[bold]{number}  {name}[/], on data that come with regard\n")
         learn = entry.load_demo()
-        with said_in_a_sentence(out):
+        with as_user_error(out):
             written |= (
                 {}
                 if learn is None
@@ -127,7 +127,7 @@ def how_to_call() -> str:
 
 
 @contextmanager
-def said_in_a_sentence(path: Path) -> Iterator[None]:
+def as_user_error(path: Path) -> Iterator[None]:
     """Trouble with a file or folder is the user's to mend, so it is said without a traceback."""
     try:
         yield
@@ -155,7 +155,7 @@ def show_masks(console: Console, path: Path) -> None:
 
     console.print("[bold]2  Masks compose[/]")
     masks = {words: rg.Mask.parse(expression) for words, expression in MASKS.items()}
-    with said_in_a_sentence(path):
+    with as_user_error(path):
         mask_gallery(masks, path, n=TOKENS, caption=ABOUT_GRIDS)
     streaming = masks["streaming"]
     picture = streaming.picture(12)

@@ -148,7 +148,7 @@ def kernel_for(heads: int, n: int, m: int, d: int, mask: str | None) -> str:
     import torch
 
     from regard.attention.algebra import Mask
-    from regard.attention.core import explain
+    from regard.attention.core import explain_kernel
 
     on_gpu = torch.cuda.is_available()
     # The choice is made by shape, kind and device alone, so nothing need be in the tensors.
@@ -161,7 +161,7 @@ def kernel_for(heads: int, n: int, m: int, d: int, mask: str | None) -> str:
         for length in (n, m)
     )
     predicate = Mask.parse(mask) if mask else None
-    return explain(q, k, k, mask=predicate, q_pos=range(m - n, m), k_pos=range(m))
+    return explain_kernel(q, k, k, mask=predicate, q_pos=range(m - n, m), k_pos=range(m))
 
 
 def packages() -> dict[str, Any]:
@@ -237,7 +237,7 @@ def advise(facts: Facts) -> str:
     if 2 * threads <= cores:
         return f"torch uses {threads} of {cores} cores: set OMP_NUM_THREADS={cores}, or unset it."
     return (
-        f"No GPU: {cores} cores are comfortable with the embedded data and models of about "
+        f"No GPU: {cores} cores are comfortable with the built-in data and models of about "
         "width 64 and 5 layers; for more, use a machine with a GPU."
     )
 

@@ -28,17 +28,17 @@ class Options:
     split: str | None = None
     """train, validation, test or all; by default test (validation if there is no test), and all of
     other data."""
-    text: str | None = None
+    text_column: str | None = None
     """The column of other data that holds the texts, if it is not as the runs' own."""
-    label: str | None = None
+    label_column: str | None = None
     """The column that holds the labels."""
-    pair: str | None = None
+    text_pair_column: str | None = None
     """The column that holds the second texts."""
-    skip_bad: bool = False
+    skip_invalid: bool = False
     """Leave out of other data what is of no use."""
     device: Device = "auto"
     """Where to run them."""
-    record: Path | None = None
+    save_results: Path | None = None
     """Write the figures of all, with command, hardware and seeds, to this .json."""
     json: bool = False
     """Print the figures as JSON, one object a line."""
@@ -54,25 +54,27 @@ def read(command: Command, args: Sequence[str]) -> Callable[[], None]:
 def evaluate(options: Options) -> None:
     """Measure runs, and say or keep what was found."""
     from regard.runs.promise import promise_kept
-    from regard.runs.record import headline, recorded, spread
+    from regard.runs.record import recorded, spread
     from regard.runs.report import write_curves
     from regard.runs.run import READING, load
     from regard.tasks.several import one_task
 
-    runs, data, record = options.runs, options.data, options.record
+    runs, data, record = options.runs, options.data, options.save_results
     if not runs:
         raise UserError("evaluate what? regard evaluate RUN…")
     if data is not None and record is not None:
-        raise UserError("--record keeps figures on a run's own data; leave --data out")
+        raise UserError("--save-results keeps figures on a run's own data; leave --data out")
     loaded = [load(run, device=options.device, accept_edits=options.accept_edits) for run in runs]
     one_task(loaded)
-    split = options.split or (loaded[0].held_out if data is None else "all")
+    split = options.split or (loaded[0].test_split if data is None else "all")
     reading = {name: getattr(options, name) for name in READING}
     given = {name: value for name, value in reading.items() if value not in (None, False)}
     judged = []
     for run in loaded:
         used = None if data is None else run.other(data, **given)
-        if run is loaded[0] and (skipped := getattr(getattr(used, "facts", None), "skipped", ())):
+        if run is loaded[0] and (
+            skipped := getattr(getattr(used, "metadata", None), "skipped", ())
+        ):
             print(f"left out: {len(skipped):,}, the first as {skipped[0]}", file=sys.stderr)
         judged.append(run.evaluate(split, data=used, **(given if data is None else {})))
     for run, figures in zip(loaded, judged, strict=True):
@@ -84,11 +86,11 @@ def evaluate(options: Options) -> None:
         if data is None:
             write_curves(run.folder)
             print(f"report: {run.report(split)}")
-            if split == run.held_out and (kept := promise_kept(run, figures)):
+            if split == run.test_split and (kept := promise_kept(run, figures)):
                 print(kept)
-    same = data is not None or len({run.facts.digest for run in loaded}) == 1
+    same = data is not None or len({run.metadata.digest for run in loaded}) == 1
     if len(runs) > 1 and same and not options.json:
-        print(spread([headline(figures) for figures in judged]))
+        print(spread(judged))
     if record is not None:
         try:
             text = encoder.dumps(recorded(loaded, judged, split), indent=1) + "\n"

@@ -229,7 +229,7 @@ class Flags:
         for leaf in self.places:
             places.add_argument(leaf.name, metavar=placeholder(leaf), help=meaning(leaf, False))
         if self.names is not None:
-            words = "Every field is a flag by its full name too, which stands in brackets."
+            words = "Each setting is also a flag by its full name, in brackets: --train.epochs 5."
             parser.description = f"{parser.description}\n\n{words}"
         return parser.format_help().rstrip()
 

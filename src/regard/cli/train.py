@@ -26,7 +26,7 @@ class Options:
     out: Path | None = None
     """Folder of the run; by default runs/TASK-DATA-NNN."""
     resume: bool = False
-    """Go on with the run in --out, exactly where it was."""
+    """Resume the run in --out, exactly where it stopped."""
     device: Device = "auto"
     """Where to train; auto takes a GPU if there is one."""
     quiet: bool = False
@@ -36,8 +36,8 @@ class Options:
     report: bool = True
     """Write report.html at the end."""
     test: bool = False
-    """Measure on test too in the end, and say how far that is from what the recipe promises; for a
-    run by which nothing more is to be chosen."""
+    """Evaluate on the test split too at the end, and compare with the figure the recipe promises;
+    only once every choice is made."""
     accept_edits: bool = False
     """Go on with a run, or begin from one, although files of it were edited."""
 
@@ -49,13 +49,13 @@ def read(command: Command, args: Sequence[str]) -> Callable[[], None]:
         if {"-h", "--help"} & set(args):
             print(overview(command))
             raise SystemExit(0)
-        raise UserError(f"train what? there are {', '.join(TASKS)}: regard train {first_task()}")
+        raise UserError(f"which task? choose {', '.join(TASKS)}: regard train {first_task()}")
     name, flags = args[at], [*args[:at], *args[at + 1 :]]
     entry = find(name)
     default, recipe = start(name, flags)
     words = f"{entry.summary}\n"
     if recipe is not None:
-        words += f"\nDefaults are those of the recipe {recipe.name}: {recipe.about.words}."
+        words += f"\nDefaults are those of the recipe {recipe.name}: {recipe.about.description}."
     command = Command(f"train {name}", words, entry.examples["train"], command.module)
     parse(command, Options, args[:at], default)  # or what stands here is the value of a flag
     options, changes = parse(command, Options, flags, default)
@@ -128,5 +128,7 @@ def overview(command: Command) -> str:
         found = recipes(name)
         wide = max(map(len, found), default=0)
         lines += ["", f"{name}: {entry.summary}"]
-        lines += [f"  --recipe {one:<{wide}} {read.about.words}" for one, read in found.items()]
+        lines += [
+            f"  --recipe {one:<{wide}} {read.about.description}" for one, read in found.items()
+        ]
     return "\n".join([*lines, "", "examples:", *(f"  {line}" for line in command.examples)])

@@ -14,7 +14,7 @@ from regard.count.parts import AttentionPart, DensePart
 class Answer(NamedTuple):
     """A quantity, its formula, and its value."""
 
-    asked: str
+    quantity: str
     formula: str
     value: int
 
@@ -33,12 +33,12 @@ def answers(config: Any, sizes: Sizes) -> list[Answer]:
 
 def of_attention(part: AttentionPart, sizes: Sizes) -> Iterator[Answer]:
     """Parameters, weights of attention, and the same with other heads and turned on its side."""
-    plain = replace(sizes, batch=1, cached=False)
-    split = replace(part, head_width=None, groups=None, causal=False, over="tokens", bias=True)
+    plain = replace(sizes, batch_size=1, cached=False)
+    split = replace(part, head_width=None, kv_heads=None, causal=False, axis="token", bias=True)
     yield Answer("parameters of q, k, v", *three(part))
     out = part.heads * part.each * part.width + part.width * part.bias
     yield Answer("parameters of the output", "D² + D" if square(part) else "H d D + D", out)
-    side, letter = (plain.tokens, "N") if part.over == "tokens" else (part.each, "d")
+    side, letter = (plain.tokens, "N") if part.axis == "token" else (part.each, "d")
     yield Answer("weights of attention, each head", f"{letter}²", side**2)
     yield Answer("weights of attention, all heads", f"H {letter}²", part.heads * side**2)
     if part.width % part.heads == 0:
@@ -47,12 +47,12 @@ def of_attention(part: AttentionPart, sizes: Sizes) -> Iterator[Answer]:
             count = total(costs(each, plain), "parameters")
             formula = "4 D² + 4 D" if width is None else "4 H D² + 3 H D + D"
             yield Answer(f"parameters with heads of width {words}", formula, count)
-    listed = costs(replace(part, over="tokens", causal=False), plain)
+    listed = costs(replace(part, axis="token", causal=False), plain)
     projections = sum(cost.multiply_adds for cost in listed if cost.where.startswith("to_"))
     formula = "4 N D²" if square(part) else "N D (2 H d + 2 G d)"
     yield Answer("multiply-adds of the projections", formula, projections)
     yield Answer("multiply-adds of both products, over tokens", "2 N² H d", products_of(listed))
-    turned = costs(replace(part, over="channels", causal=False), plain)
+    turned = costs(replace(part, axis="channel", causal=False), plain)
     yield Answer("multiply-adds of both products, over channels", "2 N H d²", products_of(turned))
 
 
@@ -62,7 +62,7 @@ def products_of(listed: list[Cost]) -> int:
 
 
 def three(part: AttentionPart) -> tuple[str, int]:
-    groups = part.heads if part.groups is None else part.groups
+    groups = part.heads if part.kv_heads is None else part.kv_heads
     outside = (part.heads + 2 * groups) * part.each
     count = outside * part.width + outside * part.bias
     return ("3 D² + 3 D" if square(part) else "(H + 2 G) d (D + 1)"), count
@@ -70,7 +70,7 @@ def three(part: AttentionPart) -> tuple[str, int]:
 
 def square(part: AttentionPart) -> bool:
     """Whether all projections are D × D, with biases."""
-    alike = part.groups in (None, part.heads) and part.heads * part.each == part.width
+    alike = part.kv_heads in (None, part.heads) and part.heads * part.each == part.width
     return alike and part.bias
 
 

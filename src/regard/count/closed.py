@@ -42,15 +42,15 @@ from regard.count.parts import (
     BlockPart,
     DensePart,
     EmbeddingPart,
-    FeedForwardPart,
     HeadPart,
+    MLPPart,
     PatchesPart,
 )
 from regard.models.config import (
     BertConfig,
+    BertForPretrainingConfig,
     CaptionerConfig,
     DecoderConfig,
-    PretrainerConfig,
     Seq2SeqConfig,
     TextClassifierConfig,
     ViTConfig,
@@ -72,7 +72,7 @@ def _costs(config: Any, sizes: Sizes) -> Iterator[Cost]:
 def dense(part: DensePart, sizes: Sizes) -> Iterator[Cost]:
     """All D · N numbers to all: D²N² weights and DN biases."""
     numbers = part.width * sizes.tokens
-    yield linear("", sizes.batch, numbers, numbers, bias=part.bias)
+    yield linear("", sizes.batch_size, numbers, numbers, bias=part.bias)
 
 
 @_costs.register
@@ -85,9 +85,9 @@ def attention_layer(part: AttentionPart, sizes: Sizes) -> Iterator[Cost]:
     yield from attention(
         part.width,
         part.heads,
-        part.heads if part.groups is None else part.groups,
+        part.heads if part.kv_heads is None else part.kv_heads,
         part.each,
-        "channels" if part.over == "channels" else "softmax",
+        "channel" if part.axis == "channel" else "softmax",
         sizes,
         bias=part.bias,
         mask="causal" if part.causal or sizes.cached else None,
@@ -96,11 +96,11 @@ def attention_layer(part: AttentionPart, sizes: Sizes) -> Iterator[Cost]:
 
 
 @_costs.register
-def feed_forward_layer(part: FeedForwardPart, sizes: Sizes) -> Iterator[Cost]:
+def feed_forward_layer(part: MLPPart, sizes: Sizes) -> Iterator[Cost]:
     """2 D F + F + D parameters, F = 4 D if not said; gated 3 D F + 2 F + D."""
-    rows = sizes.batch * sizes.new
+    rows = sizes.batch_size * sizes.new
     yield from feed_forward(
-        part.width, part.hidden_width, part.feed_forward, rows, bias=part.bias, kept=True
+        part.width, part.hidden_width, part.activation, rows, bias=part.bias, kept=True
     )
 
 
@@ -108,27 +108,32 @@ def feed_forward_layer(part: FeedForwardPart, sizes: Sizes) -> Iterator[Cost]:
 def blocks_alone(part: BlockPart, sizes: Sizes) -> Iterator[Cost]:
     """Attention, MLP and two norms; with a context another attention and norm."""
     mask = part.mask or ("causal" if sizes.cached else None)
-    yield from stack("blocks", part, sizes, mask=mask, context_width=part.context_width)
+    yield from stack("blocks", part, sizes, mask=mask, context_width=part.encoder_width)
 
 
 @_costs.register
 def embedding_alone(part: EmbeddingPart, sizes: Sizes) -> Iterator[Cost]:
     """words · D numbers, and length · D for learned positions; nothing is multiplied."""
     yield from embedding(
-        part.words, part.width, part.length, part.place, sizes.batch * sizes.new, sizes.new
+        part.vocab_size,
+        part.width,
+        part.context_length,
+        part.pos_embed,
+        sizes.batch_size * sizes.new,
+        sizes.new,
     )
 
 
 @_costs.register
 def patches_alone(part: PatchesPart, sizes: Sizes) -> Iterator[Cost]:
     """(k p² + 1) D parameters for patches of p × p pixels in k colours."""
-    yield from patches("", part.stem, part, sizes.batch)
+    yield from patches("", part.stem, part, sizes.batch_size)
 
 
 @_costs.register
 def head_alone(part: HeadPart, sizes: Sizes) -> Iterator[Cost]:
     """(D + 1) K parameters for K classes, or a chain of such layers."""
-    yield from head(part.width, part.hidden, part.classes, sizes.batch, path="")
+    yield from head(part.width, part.head_hidden, part.num_classes, sizes.batch_size, path="")
 
 
 @_costs.register
@@ -136,30 +141,30 @@ def vit(config: ViTConfig, sizes: Sizes) -> Iterator[Cost]:
     """Patches, positions, blocks, a norm and a head."""
     yield from vit_features(config, sizes)
     if config.pool == "mean":
-        yield mean(sizes.batch, sizes.tokens, config.width)
-    yield from head(config.width, config.head, config.classes, sizes.batch)
+        yield mean(sizes.batch_size, sizes.tokens, config.width)
+    yield from head(config.width, config.head_hidden, config.num_classes, sizes.batch_size)
 
 
 def vit_features(config: ViTConfig, sizes: Sizes) -> Iterator[Cost]:
     """A ViT up to its last norm. The class token and learned positions are numbers of their own."""
-    b, n, c = sizes.batch, sizes.tokens, config.width
-    places, classes = config.grid[0] * config.grid[1], int(config.pool == "class")
-    last = config.place in ("none", "rotary")  # else positions are added, which needs nothing
+    b, n, c = sizes.batch_size, sizes.tokens, config.width
+    places, classes = config.grid[0] * config.grid[1], int(config.pool == "cls")
+    last = config.pos_embed in ("none", "rope")  # else positions are added, which needs nothing
     yield from patches(
         "patches",
         config.stem,
         config,
         b,
-        normalised=config.normalise_patches,
+        normalised=config.patch_norm,
         kept=last and not classes,
     )
     if classes:
         numbers = b * n * c
         yield Cost("", "class token appended", c, moved=2 * numbers, held=numbers * last)
-    if config.place == "learned":
+    if config.pos_embed == "learned":
         # They are looked up by number: torch holds the numbers, and which of them are nowhere.
-        yield Cost("place", "positions", (places + classes) * c, noted=n * (8 + 1))
-    if config.place in ("learned", "sinusoidal"):
+        yield Cost("pos_embed", "positions", (places + classes) * c, noted=n * (8 + 1))
+    if config.pos_embed in ("learned", "sinusoidal"):
         yield add("", b * n * c, "x + positions")
     yield from stack("blocks", config, sizes, mask=config.mask)
     yield from last_norm("norm", config, b * n)
@@ -171,12 +176,12 @@ def davit(config: DaViTConfig, sizes: Sizes) -> Iterator[Cost]:
 
     A window of w × w tokens has w⁴ pairs: of a grid of side s they are (⌊s/w⌋ w² + (s mod w)²)².
     """
-    b, widths = sizes.batch, config.widths
-    side = max(3, 2 * config.patch - 1)
+    b, widths = sizes.batch_size, config.widths
+    side = max(3, 2 * config.patch_size - 1)
     yield convolution(
-        "stem.project", b, config.channels, widths[0], config.image, side, config.patch
+        "stem.project", b, config.channels, widths[0], config.image_size, side, config.patch_size
     )
-    grid = config.image // config.patch
+    grid = config.image_size // config.patch_size
     yield norm("stem.norm", b * grid**2, widths[0])
     for stage, (c, heads, depth) in enumerate(
         zip(widths, config.heads, config.depths, strict=True)
@@ -184,19 +189,25 @@ def davit(config: DaViTConfig, sizes: Sizes) -> Iterator[Cost]:
         if stage:
             yield norm(f"downs.{stage - 1}.norm", b * grid**2, widths[stage - 1])
             yield convolution(
-                f"downs.{stage - 1}.project", b, widths[stage - 1], c, grid, 2 + config.overlap, 2
+                f"downs.{stage - 1}.project",
+                b,
+                widths[stage - 1],
+                c,
+                grid,
+                2 + config.overlapping_downsample,
+                2,
             )
             grid //= 2
-        full, rest = divmod(grid, config.window)
-        pairs = (full * config.window**2 + rest**2) ** 2
+        full, rest = divmod(grid, config.window_size)
+        pairs = (full * config.window_size**2 + rest**2) ** 2
         pair = [
-            *around_block(c, heads, grid, b, config.expansion * c, pairs),
-            *around_block(c, heads, grid, b, config.expansion * c, None),
+            *around_block(c, heads, grid, b, config.mlp_ratio * c, pairs),
+            *around_block(c, heads, grid, b, config.mlp_ratio * c, None),
         ]
         yield from (cost.under(f"stages.{stage}.blocks.*", depth) for cost in pair)
     yield mean(b, grid**2, widths[-1])
     yield norm("norm", b, widths[-1])
-    yield linear("head", b, widths[-1], config.classes)
+    yield linear("head", b, widths[-1], config.num_classes)
 
 
 def around_block(
@@ -218,28 +229,26 @@ def around_block(
             yield Cost("attention", "windows and back", moved=8 * numbers, held=numbers)
     yield linear("attention.to_out", b * n, c, c, kept=False)
     yield add("", numbers)
-    yield convolution("feed_forward_around", b, c, c, grid, 3, 1, groups=c, kept=False)
+    yield convolution("mlp_around", b, c, c, grid, 3, 1, groups=c, kept=False)
     yield add("", numbers, "x + around")
-    yield norm("feed_forward_norm", b * n, c)
-    yield from (
-        cost.under("feed_forward") for cost in feed_forward(c, hidden, "gelu", b * n, bias=True)
-    )
+    yield norm("mlp_norm", b * n, c)
+    yield from (cost.under("mlp") for cost in feed_forward(c, hidden, "gelu", b * n, bias=True))
     yield add("", numbers)
 
 
 @_costs.register
 def bert(config: BertConfig, sizes: Sizes) -> Iterator[Cost]:
     """Words, segments and positions; a norm; blocks. The pooler, if asked, sees one row a text."""
-    rows = sizes.batch * sizes.new
+    rows = sizes.batch_size * sizes.new
     yield from embedding(
-        config.words,
+        config.vocab_size,
         config.width,
-        config.length,
-        config.place,
+        config.context_length,
+        config.pos_embed,
         rows,
         sizes.new,
-        config.segments,
-        tied=isinstance(config, PretrainerConfig),
+        config.token_types,
+        tied=isinstance(config, BertForPretrainingConfig),
     )
     yield norm("embed_norm", rows, config.width, config.norm)
     yield from stack("blocks", config, sizes, mask=config.mask)
@@ -252,8 +261,8 @@ def bert(config: BertConfig, sizes: Sizes) -> Iterator[Cost]:
 @_costs.register
 def text_classifier(config: TextClassifierConfig, sizes: Sizes) -> Iterator[Cost]:
     """A BERT, what pools its words, and a linear layer; votes are (words + votes) K numbers."""
-    b, c = sizes.batch, config.width
-    uses = config.pooler and config.pool == "first"
+    b, c = sizes.batch_size, config.width
+    uses = config.pooler and config.pool == "cls"
     yield from (cost.under("bert") for cost in bert(replace(config, pooler=False), sizes))
     if config.pooler:
         layer = linear("bert.pooler", b, c, c, kept=False)
@@ -264,44 +273,52 @@ def text_classifier(config: TextClassifierConfig, sizes: Sizes) -> Iterator[Cost
         yield Cost("", "maximum", moved=b * c * (sizes.tokens + 1), held=b * c)
     elif uses:
         yield activation("", b * c, "tanh")
-    yield linear("head", b, c, config.classes)
-    if config.votes:
+    yield linear("head", b, c, config.num_classes)
+    if config.ngram_buckets:
         rows = b * (2 * sizes.tokens - 1)
         yield Cost(
-            "votes.table",
-            "votes",
-            (config.words + config.votes) * config.classes,
-            moved=2 * rows * config.classes,
+            "ngram.table",
+            "ngram",
+            (config.vocab_size + config.ngram_buckets) * config.num_classes,
+            moved=2 * rows * config.num_classes,
             noted=rows * (8 + 1) + 4 * b,
         )
 
 
 @_costs.register
-def pretrainer(config: PretrainerConfig, sizes: Sizes) -> Iterator[Cost]:
+def pretrainer(config: BertForPretrainingConfig, sizes: Sizes) -> Iterator[Cost]:
     """A BERT, and its head for words: D² + D, a norm, and a bias a word. The table scores words.
 
     Each question about pairs is a layer of 2 (D + 1), which `forward` does not ask.
     """
-    rows, c = sizes.batch * sizes.new, config.width
-    asked = config.pooler and bool(config.asked)
-    yield from (cost.under("bert") for cost in bert(replace(config, pooler=asked, asked=()), sizes))
-    yield linear("to_word", rows, c, c, kept=config.feed_forward != "relu")
-    yield activation("", rows * c, "gelu" if config.feed_forward in GATED else config.feed_forward)
-    yield norm("word_norm", rows, c, config.norm)
-    scores = linear("", rows, c, config.words)
-    yield replace(
-        scores, what=f"scores of {config.words} words", weights=0, shared=c * config.words
+    rows, c = sizes.batch_size * sizes.new, config.width
+    pooler = config.pooler and bool(config.pair_tasks)
+    yield from (
+        cost.under("bert") for cost in bert(replace(config, pooler=pooler, pair_tasks=()), sizes)
     )
-    for name in config.asked:
-        yield Cost(f"questions.{name}", "no or yes", 2 * c, 2)
+    yield linear("mlm_dense", rows, c, c, kept=config.activation != "relu")
+    yield activation("", rows * c, "gelu" if config.activation in GATED else config.activation)
+    yield norm("mlm_norm", rows, c, config.norm)
+    scores = linear("", rows, c, config.vocab_size)
+    yield replace(
+        scores, what=f"scores of {config.vocab_size} words", weights=0, shared=c * config.vocab_size
+    )
+    for name in config.pair_tasks:
+        yield Cost(f"pair_heads.{name}", "no or yes", 2 * c, 2)
 
 
 @_costs.register
 def decoder(config: DecoderConfig, sizes: Sizes) -> Iterator[Cost]:
     """Words and positions, blocks, a norm, and a score for each word."""
-    rows = sizes.batch * sizes.new
+    rows = sizes.batch_size * sizes.new
     yield from embedding(
-        config.words, config.width, config.length, config.place, rows, sizes.new, tied=config.tied
+        config.vocab_size,
+        config.width,
+        config.context_length,
+        config.pos_embed,
+        rows,
+        sizes.new,
+        tied=config.tie_embeddings,
     )
     yield from writing(config, sizes, context_width=None)
 
@@ -309,49 +326,65 @@ def decoder(config: DecoderConfig, sizes: Sizes) -> Iterator[Cost]:
 @_costs.register
 def seq2seq(config: Seq2SeqConfig, sizes: Sizes) -> Iterator[Cost]:
     """Two stacks and one table: the words of the sentence are read with it too."""
-    b, n, m, c = sizes.batch, sizes.new, sizes.context, config.width
-    table = list(embedding(config.words, c, config.length, config.place, b * m, m))
+    b, n, m, c = sizes.batch_size, sizes.new, sizes.encoder_tokens, config.width
+    table = list(embedding(config.vocab_size, c, config.context_length, config.pos_embed, b * m, m))
     if not sizes.cached:  # with a cache the sentence was read before
         yield from (replace(cost, weights=0) for cost in table)
-    reading = stack("encoder", config.reading, Sizes(b, m), mask=None, place=config.place)
+    reading = stack(
+        "encoder", config.encoder_config, Sizes(b, m), mask=None, place=config.pos_embed
+    )
     norms = last_norm("encoder_norm", config, b * m)
     for cost in (*reading, *norms):
         yield still(cost) if sizes.cached else cost
-    yield from embedding(config.words, c, config.length, config.place, b * n, n, tied=config.tied)
+    yield from embedding(
+        config.vocab_size,
+        c,
+        config.context_length,
+        config.pos_embed,
+        b * n,
+        n,
+        tied=config.tie_embeddings,
+    )
     yield from writing(config, sizes, context_width=c)
 
 
 @_costs.register
 def captioner(config: CaptionerConfig, sizes: Sizes) -> Iterator[Cost]:
     """A ViT without its head, and a decoder that reads its tokens; or features that come along."""
-    b, n = sizes.batch, sizes.new
-    if config.context_width is None:
-        for cost in vit_features(config.encoder, Sizes(b, sizes.context)):
+    b, n = sizes.batch_size, sizes.new
+    if config.encoder_width is None:
+        for cost in vit_features(config.encoder, Sizes(b, sizes.encoder_tokens)):
             yield (still(cost) if sizes.cached else cost).under("encoder")
     yield from embedding(
-        config.words, config.width, config.length, config.place, b * n, n, tied=config.tied
+        config.vocab_size,
+        config.width,
+        config.context_length,
+        config.pos_embed,
+        b * n,
+        n,
+        tied=config.tie_embeddings,
     )
     yield from writing(config, sizes, context_width=config.features_width)
 
 
 def writing(config: DecoderConfig, sizes: Sizes, context_width: int | None) -> Iterator[Cost]:
     """The stack of a decoder and its scores: words · D multiply-adds a word; weights if untied."""
-    rows = sizes.batch * sizes.new
+    rows = sizes.batch_size * sizes.new
     yield from stack(
-        "decoder",
+        "blocks",
         config,
         sizes,
         mask=config.mask or "causal",
         context_width=context_width,
-        place=config.place,
+        place=config.pos_embed,
     )
     yield from last_norm("norm", config, rows)
     if sizes.cached:
-        rows = sizes.batch
-    scores = linear("to_words", rows, config.width, config.words, bias=False)
-    scores = replace(scores, what=f"scores of {config.words} words")
+        rows = sizes.batch_size
+    scores = linear("lm_head", rows, config.width, config.vocab_size, bias=False)
+    scores = replace(scores, what=f"scores of {config.vocab_size} words")
     tied = replace(scores, where="", weights=0, shared=scores.weights)
-    yield tied if config.tied else scores
+    yield tied if config.tie_embeddings else scores
 
 
 def cache_numbers(config: Any, sizes: Sizes) -> int:
@@ -361,23 +394,23 @@ def cache_numbers(config: Any, sizes: Sizes) -> int:
     attention keeps two sums instead, b · g · (f d + f) a layer, however many tokens there are.
     """
     if isinstance(config, AttentionPart):
-        if config.over == "channels":
+        if config.axis == "channel":
             return 0
-        groups = config.heads if config.groups is None else config.groups
-        return 2 * sizes.batch * groups * sizes.tokens * config.each
+        groups = config.heads if config.kv_heads is None else config.kv_heads
+        return 2 * sizes.batch_size * groups * sizes.tokens * config.each
     if not isinstance(config, (DecoderConfig, BlockPart)):
         return 0
-    groups, d = config.groups or config.heads, config.width // config.heads
+    groups, d = config.kv_heads or config.heads, config.width // config.heads
     reads = isinstance(config, (Seq2SeqConfig, CaptionerConfig)) or (
-        isinstance(config, BlockPart) and config.context_width is not None
+        isinstance(config, BlockPart) and config.encoder_width is not None
     )
     name = config.attention.strip().partition("(")[0]
-    if name == "channels":
+    if name == "channel":
         return 0
     if name == "linear":
         f, _, _ = features(config.attention, d)
         shift = "random" in config.attention  # random features keep their greatest exponent
         each = groups * (f * d + f + shift) * (1 + reads)
     else:
-        each = 2 * groups * d * (sizes.tokens + sizes.context * reads)
-    return config.layers * sizes.batch * each
+        each = 2 * groups * d * (sizes.tokens + sizes.encoder_tokens * reads)
+    return config.layers * sizes.batch_size * each

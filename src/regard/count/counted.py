@@ -83,7 +83,7 @@ def count_one(config: Any, sizes: Sizes, device: str = "cpu", *, run: bool = Tru
     heavy, room = MOST_RUN.get(device.partition(":")[0], MOST_RUN["cpu"])
     light = total(listed, "multiply_adds") + total(listed, "skipped") <= heavy
     runs = run and light and held_bytes(listed) <= room
-    with contradictions_told():
+    with as_user_error():
         from regard.count.closed import cache_numbers
 
         return Counted(
@@ -121,12 +121,12 @@ def too_large(listed: Sequence[Cost]) -> str:
 def closed_form(config: Any, sizes: Sizes) -> list[Cost]:
     from regard.count.closed import costs
 
-    with contradictions_told():
+    with as_user_error():
         return costs(config, sizes)
 
 
 @contextmanager
-def contradictions_told() -> Iterator[None]:
+def as_user_error() -> Iterator[None]:
     """What a model says against its own configuration is a user's mistake."""
     try:
         yield

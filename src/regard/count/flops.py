@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.attention import Linear, Mask, MultiHead, attend, attend_fused
+from regard.attention import LinearAttention, Mask, MultiHeadAttention, attend, attend_fused
 from regard.attention.call import Call
 from regard.attention.channel import ChannelAttention
 from regard.attention.kernels.causal_sums import CHUNK
@@ -23,7 +23,7 @@ def forward_flops(model: nn.Module, inputs: Tensor) -> int:
     which is made by a copy on the CPU.
     """
     copied = copy.deepcopy(model).cpu().float().eval()
-    layers = [layer for layer in copied.modules() if isinstance(layer, MultiHead)]
+    layers = [layer for layer in copied.modules() if isinstance(layer, MultiHeadAttention)]
     counts = [Counted(layer.attention) for layer in layers]
     for layer, counted in zip(layers, counts, strict=True):
         layer.attention = counted
@@ -62,7 +62,7 @@ def attention_flops(attention: Any, call: Call) -> int:
         return heads * pairs(call, n, m) * 2 * (d + e)
     if isinstance(attention, ChannelAttention):
         return heads * n * d * 2 * (d + e)
-    if not isinstance(attention, Linear):
+    if not isinstance(attention, LinearAttention):
         raise ValueError(f"nobody has said what {attention!r} computes; say it here")
     features, *_ = attention.map(call)
     f = features.shape[-1]

@@ -51,11 +51,11 @@ class Cost:
 class Sizes:
     """How much goes in at once."""
 
-    batch: int = 1
+    batch_size: int = 1
     """Texts or images."""
     tokens: int = 1
     """Tokens of each: words of a text; of an image, what its patches make."""
-    context: int = 0
+    encoder_tokens: int = 0
     """Tokens of what else is read: a sentence to be translated, the places of an image."""
     cached: bool = False
     """Whether only the last token is computed, behind the keys and values of the others."""

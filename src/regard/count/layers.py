@@ -39,7 +39,7 @@ def stack(
     place: str = "",
 ) -> Iterator[Cost]:
     """The blocks of a configuration, one after another."""
-    place = place or getattr(config, "place", "")
+    place = place or getattr(config, "pos_embed", "")
     block = list(one_block(config, sizes, mask, context_width, place))
     yield from (cost.under(f"{path}.*", config.layers) for cost in block)
 
@@ -48,27 +48,27 @@ def one_block(
     config: StackConfig, sizes: Sizes, mask: str | None, context_width: int | None, place: str
 ) -> Iterator[Cost]:
     """Read, perhaps read a context, think about each token: each with a norm and a sum."""
-    c, rows = config.width, sizes.batch * sizes.new
-    groups, d = config.groups or config.heads, config.width // config.heads
+    c, rows = config.width, sizes.batch_size * sizes.new
+    groups, d = config.kv_heads or config.heads, config.width // config.heads
 
     def sublayer(name: str, inside: list[Cost]) -> Iterator[Cost]:
         normed = norm(f"{name}_norm", rows, c, config.norm)
-        if config.order == "pre":
+        if config.norm_first:
             yield normed
         yield from (cost.under(name) for cost in inside)
         yield add("", rows * c)
-        if config.order == "post":
+        if not config.norm_first:
             yield normed
 
     def heads(kind: str, **options: Any) -> list[Cost]:
         return list(attention(c, config.heads, groups, d, kind, sizes, bias=config.bias, **options))
 
-    yield from sublayer("attention", heads(config.attention, mask=mask, turned=place == "rotary"))
+    yield from sublayer("attention", heads(config.attention, mask=mask, turned=place == "rope"))
     if context_width is not None:
         yield from sublayer("cross", heads(config.attention, context_width=context_width))
     width = config.hidden_width
-    mlp = feed_forward(c, width, config.feed_forward, rows, bias=config.bias)
-    yield from sublayer("feed_forward", list(mlp))
+    mlp = feed_forward(c, width, config.activation, rows, bias=config.bias)
+    yield from sublayer("mlp", list(mlp))
 
 
 def attention(
@@ -86,9 +86,9 @@ def attention(
     kept: bool = False,
 ) -> Iterator[Cost]:
     """D · h d for the queries, twice (width of what is read) · g d, and h d · D out."""
-    b, n = sizes.batch, sizes.new
-    m, width = (sizes.tokens, c) if context_width is None else (sizes.context, context_width)
-    copied = kind == "channels"  # products of channels hold copies of their own
+    b, n = sizes.batch_size, sizes.new
+    m, width = (sizes.tokens, c) if context_width is None else (sizes.encoder_tokens, context_width)
+    copied = kind == "channel"  # products of channels hold copies of their own
     yield linear("to_q", b * n, c, heads * d, bias=bias, kept=not (turned or copied))
     for name in ("to_k", "to_v"):
         read = linear(
@@ -125,7 +125,7 @@ def read_by(
 ) -> Iterator[Cost]:
     """Attention itself: softmax, between channels, or linear with features of its own."""
     name = kind.strip().partition("(")[0]
-    if name == "channels":
+    if name == "channel":
         yield attend_channels("", b, heads, n, d)
         return
     if name == "softmax":
@@ -148,18 +148,18 @@ def read_by(
 
 def features(kind: str, d: int) -> tuple[int, int, int]:
     """How many features an expression makes of d numbers; its weights, and products a vector."""
-    from regard.attention import Linear, make_attention
-    from regard.attention.features import Learned, RandomFeatures, Taylor
+    from regard.attention import LinearAttention, make_attention
+    from regard.attention.features import LearnedFeatures, RandomFeatures, TaylorFeatures
 
     made = make_attention(kind, d)
-    if not isinstance(made, Linear):
+    if not isinstance(made, LinearAttention):
         raise ValueError(f"nobody has said what attention={kind!r} computes; say it here")
     match made.feature:
         case RandomFeatures(count=count):
             return count, 0, d * count
-        case Taylor():
+        case TaylorFeatures():
             return 1 + d + d * (d + 1) // 2, 0, 0
-        case Learned():
+        case LearnedFeatures():
             return 2 * d, d * d, d * d
     return d, 0, 0
 
@@ -169,12 +169,12 @@ def feed_forward(
 ) -> Iterator[Cost]:
     """D F + F and F D + D; a gated one has D F + F once more, and multiplies by it."""
     numbers = rows * hidden
-    yield linear("to_hidden", rows, c, hidden, bias=bias, kept=kind != "relu")
+    yield linear("fc1", rows, c, hidden, bias=bias, kept=kind != "relu")
     yield activation("", numbers, kind)
     if kind in GATED:
-        yield linear("to_gate", rows, c, hidden, bias=bias)
+        yield linear("gate", rows, c, hidden, bias=bias)
         yield add("", numbers, "times the gate")
-    yield linear("to_out", rows, hidden, c, bias=bias, kept=kept)
+    yield linear("fc2", rows, hidden, c, bias=bias, kept=kept)
 
 
 def embedding(
@@ -191,13 +191,15 @@ def embedding(
     """words · D numbers to look up, learned positions length · D, and segments · D."""
     numbers, last = rows * c, place not in ("learned", "sinusoidal") and not segments
     # Of a table that also scores words, two gradients meet here, and their sum is a third.
-    yield Cost("embed.table", "looked up", words * c, 0, words * c * tied, moved=2 * numbers)
-    yield Cost("embed", "scaled", moved=2 * numbers, held=numbers * last)
+    yield Cost("token_embedding", "looked up", words * c, 0, words * c * tied, moved=2 * numbers)
+    yield Cost("token_embedding", "scaled", moved=2 * numbers, held=numbers * last)
     if segments:
         last = place not in ("learned", "sinusoidal")
-        yield Cost("segment", "segments", segments * c, moved=3 * numbers, held=numbers * last)
+        yield Cost(
+            "token_type_embedding", "segments", segments * c, moved=3 * numbers, held=numbers * last
+        )
     if place == "learned":
-        yield Cost("place", "positions", length * c)
+        yield Cost("pos_embed", "positions", length * c)
     if place in ("learned", "sinusoidal"):
         yield add("", numbers, "x + positions")
 
@@ -212,8 +214,8 @@ def patches(
     kept: bool = True,
 ) -> Iterator[Cost]:
     """One projection of k p² pixels; or two convolutions that end on the same grid."""
-    p, k, c = config.patch, config.channels, config.width
-    side, pixels = config.image // p, k * p * p
+    p, k, c = config.patch_size, config.channels, config.width
+    side, pixels = config.image_size // p, k * p * p
     rows = b * side**2
 
     def costs() -> Iterator[Cost]:
@@ -225,12 +227,19 @@ def patches(
             return
         first = 2 if p % 2 == 0 else 1
         between, second = max(1, c // 2), p // first
-        yield convolution("conv", b, k, between, config.image, max(3, first + 1), first)
-        seen = b * (config.image // first) ** 2
+        yield convolution("conv", b, k, between, config.image_size, max(3, first + 1), first)
+        seen = b * (config.image_size // first) ** 2
         yield norm("norm", seen, between)
         yield activation("", seen * between, "gelu")
         yield convolution(
-            "project", b, between, c, config.image // first, max(3, second + 1), second, kept=kept
+            "project",
+            b,
+            between,
+            c,
+            config.image_size // first,
+            max(3, second + 1),
+            second,
+            kept=kept,
         )
 
     yield from (cost.under(path) for cost in costs())
@@ -256,7 +265,7 @@ def mean(b: int, n: int, c: int) -> Cost:
 
 def last_norm(path: str, config: StackConfig, rows: int) -> Iterator[Cost]:
     """The norm after a stack, where there is not one after every sum already."""
-    if config.order == "pre":
+    if config.norm_first:
         yield norm(path, rows, config.width, config.norm)
 
 

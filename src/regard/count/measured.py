@@ -148,8 +148,8 @@ def peak_of_step(config: Any, sizes: Sizes, device: str | torch.device = "cpu") 
 def moved_to(x: Any, device: torch.device) -> Any:
     if isinstance(x, Tensor):
         return x.to(device)
-    if hasattr(x, "words"):  # sentences, a dataclass of words and where they are
-        return type(x)(x.words.to(device), x.positions)
+    if hasattr(x, "tokens"):  # sequences, a dataclass of tokens and where they are
+        return type(x)(x.tokens.to(device), x.positions)
     return x
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import KVCache, MultiHead, attend_fused, causal
-from regard.attention.cache import Remembers
+from regard.attention import KVCache, MultiHeadAttention, attend_fused, causal
+from regard.attention.cache import Cache
 from regard.attention.channel import attend_channels
 from regard.count.formulas import Sizes
 from regard.count.parts import (
@@ -18,12 +18,12 @@ from regard.count.parts import (
     BlockPart,
     DensePart,
     EmbeddingPart,
-    FeedForwardPart,
     HeadPart,
+    MLPPart,
     PatchesPart,
 )
 from regard.models import MODELS
-from regard.models.block import Block, BlockCache, stack
+from regard.models.block import Block, BlockCache, make_blocks
 from regard.models.config import (
     BertConfig,
     CaptionerConfig,
@@ -33,8 +33,8 @@ from regard.models.config import (
 )
 from regard.models.davit_config import DaViTConfig
 from regard.models.decoder import Decoder
-from regard.models.layers import ConvStem, FeedForward, PatchEmbed, TokenEmbed, make_head
-from regard.models.pos_embed import place_before
+from regard.models.layers import MLP, ConvStem, PatchEmbed, TokenEmbedding, make_head
+from regard.models.pos_embed import pos_embed_before
 
 Inputs = tuple[Any, ...]
 
@@ -46,27 +46,27 @@ def built(config: Any, sizes: Sizes) -> nn.Module:
             return entry.build(**vars(config))
     match config:
         case AttentionPart():
-            return MultiHead(
+            return MultiHeadAttention(
                 config.width,
                 config.heads,
-                groups=config.groups,
+                kv_heads=config.kv_heads,
                 head_width=config.head_width,
                 bias=config.bias,
-                attention=attend_channels if config.over == "channels" else attend_fused,
+                attention=attend_channels if config.axis == "channel" else attend_fused,
                 mask=causal if config.causal else None,
             )
-        case FeedForwardPart():
+        case MLPPart():
             hidden = config.hidden_width
-            return FeedForward(config.width, hidden, config.feed_forward, bias=config.bias)
+            return MLP(config.width, hidden, config.activation, bias=config.bias)
         case BlockPart():
             return Blocks(config)
         case EmbeddingPart():
             return Words(config)
         case PatchesPart():
             stem = ConvStem if config.stem == "conv" else PatchEmbed
-            return stem(config.patch, config.channels, config.width)
+            return stem(config.patch_size, config.channels, config.width)
         case HeadPart():
-            return make_head(config.width, config.hidden, config.classes)
+            return make_head(config.width, config.head_hidden, config.num_classes)
         case DensePart():
             numbers = config.width * sizes.tokens
             return nn.Linear(numbers, numbers, bias=config.bias)
@@ -75,17 +75,17 @@ def built(config: Any, sizes: Sizes) -> nn.Module:
 
 def inputs(config: Any, sizes: Sizes) -> Inputs:
     """A batch of these sizes; what is in it does not matter to what it costs."""
-    b, n, m = sizes.batch, sizes.tokens, sizes.context
+    b, n, m = sizes.batch_size, sizes.tokens, sizes.encoder_tokens
     match config:
         case ViTConfig() | DaViTConfig() | PatchesPart():
-            return (torch.rand(b, config.channels, config.image, config.image),)
+            return (torch.rand(b, config.channels, config.image_size, config.image_size),)
         case Seq2SeqConfig():
-            from regard.models.seq2seq import Sentences
+            from regard.models.seq2seq import TokenBatch
 
-            return Sentences(words(b, m)), words(b, n)
-        case CaptionerConfig(context_width=None):
+            return TokenBatch(words(b, m)), words(b, n)
+        case CaptionerConfig(encoder_width=None):
             seen = config.encoder
-            return torch.rand(b, seen.channels, seen.image, seen.image), words(b, n)
+            return torch.rand(b, seen.channels, seen.image_size, seen.image_size), words(b, n)
         case CaptionerConfig():
             return torch.rand(b, m, config.features_width), words(b, n)
         case GPTConfig() | BertConfig() | EmbeddingPart():
@@ -94,7 +94,7 @@ def inputs(config: Any, sizes: Sizes) -> Inputs:
             return (torch.rand(b, config.width),)
         case DensePart():
             return (torch.rand(b, n * config.width),)
-        case BlockPart(context_width=int(width)):
+        case BlockPart(encoder_width=int(width)):
             return tokens(b, n, config.width), tokens(b, m, width)
     return (tokens(b, n, config.width),)
 
@@ -123,7 +123,7 @@ def behind_a_cache(
 ) -> tuple[Callable[[], Any], Callable[[], int]] | None:
     """The step of one more token behind all others, and the bytes that are kept after it."""
     n = sizes.tokens
-    if isinstance(config, AttentionPart) and config.over == "tokens":
+    if isinstance(config, AttentionPart) and config.axis == "token":
         cache, (x,) = KVCache(), given
         if n > 1:
             module(x[:, :-1], positions=range(n - 1), cache=cache)
@@ -132,7 +132,7 @@ def behind_a_cache(
             lambda: kept_bytes(cache),
         )
     if isinstance(config, BlockPart):
-        memories = module.caches()
+        memories = module.new_caches()
         if n > 1:
             module(given[0][:, :-1], *given[1:], positions=range(n - 1), caches=memories)
         return (
@@ -144,17 +144,19 @@ def behind_a_cache(
     if isinstance(module, Decoder):
         *about, text = given
         context = module.encode(*about) if about else None  # type: ignore[operator]
-        caches = module.caches()
+        caches = module.new_caches()
         if n > 1:
-            module.decode(text[:, :-1], context, positions=range(n - 1), caches=caches)
+            module.next_token_logits(text[:, :-1], context, positions=range(n - 1), caches=caches)
         return (
-            lambda: module.decode(text[:, -1:], context, positions=range(n - 1, n), caches=caches),
+            lambda: module.next_token_logits(
+                text[:, -1:], context, positions=range(n - 1, n), caches=caches
+            ),
             lambda: sum(kept_bytes(memory) for cache in caches for memory in cache),
         )
     return None
 
 
-def kept_bytes(memory: Remembers | None) -> int:
+def kept_bytes(memory: Cache | None) -> int:
     """What a memory returns to read from, in bytes: of a `KVCache` its keys and values."""
     if memory is None or memory.kept is None:
         return 0
@@ -172,7 +174,7 @@ class Blocks(nn.Module):
         from regard.attention import Mask
 
         mask = None if config.mask is None else Mask.parse(config.mask)
-        self.blocks = stack(config, mask=mask, context_width=config.context_width)
+        self.blocks = make_blocks(config, mask=mask, context_width=config.encoder_width)
 
     def forward(
         self,
@@ -185,11 +187,11 @@ class Blocks(nn.Module):
             x = block(x, context, positions=positions, cache=None if caches is None else caches[at])
         return x
 
-    def caches(self) -> list[BlockCache]:
+    def new_caches(self) -> list[BlockCache]:
         return [
             BlockCache(
-                block.attention.memory(),
-                None if block.cross is None else block.cross.memory(context=True),
+                block.attention.new_cache(),
+                None if block.cross is None else block.cross.new_cache(context=True),
             )
             for block in self.blocks
             if isinstance(block, Block)
@@ -201,9 +203,9 @@ class Words(nn.Module):
 
     def __init__(self, part: EmbeddingPart) -> None:
         super().__init__()
-        self.embed = TokenEmbed(part.words, part.width)
-        self.place = place_before(part.place, part.length, part.width)
+        self.token_embedding = TokenEmbedding(part.vocab_size, part.width)
+        self.pos_embed = pos_embed_before(part.pos_embed, part.context_length, part.width)
 
     def forward(self, words: Tensor) -> Tensor:
-        placed: Tensor = self.place.embed(self.embed(words), range(words.shape[1]))
+        placed: Tensor = self.pos_embed.embed(self.token_embedding(words), range(words.shape[1]))
         return placed

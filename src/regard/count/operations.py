@@ -58,14 +58,14 @@ def convolution(
     )
 
 
-def norm(where: str, rows: int, width: int, kind: str = "layer", *, kept: bool = True) -> Cost:
+def norm(where: str, rows: int, width: int, kind: str = "layernorm", *, kept: bool = True) -> Cost:
     """Mean and variance of each row: a gain for each number, and for LayerNorm a shift.
 
     Held are what comes out, and for each row what it was divided by: LayerNorm also its mean,
     RMSNorm, which torch computes step by step on a CPU, also the rows before the gain.
     """
-    shift = width * (kind == "layer")
-    inside = 2 * rows if kind == "layer" else rows + rows * width
+    shift = width * (kind == "layernorm")
+    inside = 2 * rows if kind == "layernorm" else rows + rows * width
     return Cost(
         where,
         "(x − mean) / deviation" if shift else "x / root mean square",

@@ -18,7 +18,7 @@ class AttentionPart:
     """Numbers in each token, D."""
     heads: int = 4
     """Query heads, H."""
-    groups: int | None = None
+    kv_heads: int | None = None
     """Key and value heads that the query heads share; as many as `heads` when not said."""
     head_width: int | None = None
     """Numbers in each head: width / heads when not said, or the full width in each."""
@@ -26,19 +26,19 @@ class AttentionPart:
     """Whether the projections have biases."""
     causal: bool = False
     """Whether no token reads a later one."""
-    over: Literal["tokens", "channels"] = "tokens"
+    axis: Literal["token", "channel"] = "token"
     """What reads what: tokens read tokens, or the channels of each head read one another."""
 
     def __post_init__(self) -> None:
         check_kinds(self)
-        at_least_one(self, "width", "heads", "groups", "head_width")
+        at_least_one(self, "width", "heads", "kv_heads", "head_width")
         if self.head_width is None and self.width % self.heads:
             near = nearest_widths(self.width, self.heads)
             raise ValueError(f"width={self.width} does not split into heads={self.heads}; {near}")
-        if self.groups is not None and self.heads % self.groups:
-            raise ValueError(f"heads={self.heads} do not share groups={self.groups} evenly")
-        if self.causal and self.over == "channels":
-            raise ValueError("causal=True is between tokens, and over='channels' reads channels")
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise ValueError(f"heads={self.heads} do not share kv_heads={self.kv_heads} evenly")
+        if self.causal and self.axis == "channel":
+            raise ValueError("causal=True is between tokens, and axis='channel' reads channels")
 
     @property
     def each(self) -> int:
@@ -47,27 +47,27 @@ class AttentionPart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeedForwardPart:
+class MLPPart:
     """The MLP of a block: two linear layers with a non-linearity between, on each token alone."""
 
     width: int = 64
     """Numbers in each token."""
-    hidden: int | None = None
+    mlp_width: int | None = None
     """Width inside; 4 times `width` when not said (8/3 times for swiglu)."""
-    feed_forward: Literal["gelu", "gelu_tanh", "relu", "swiglu"] = "gelu"
+    activation: Literal["gelu", "gelu_tanh", "relu", "swiglu"] = "gelu"
     """Non-linearity."""
     bias: bool = True
     """Whether the linear layers have biases."""
 
     def __post_init__(self) -> None:
         check_kinds(self)
-        at_least_one(self, "width", "hidden")
+        at_least_one(self, "width", "mlp_width")
 
     @property
     def hidden_width(self) -> int:
         """The width inside, whether said or not."""
         return StackConfig(
-            width=self.width, heads=1, hidden=self.hidden, feed_forward=self.feed_forward
+            width=self.width, heads=1, mlp_width=self.mlp_width, activation=self.activation
         ).hidden_width
 
 
@@ -77,41 +77,41 @@ class BlockPart(StackConfig):
 
     layers: int = 1
     """Blocks."""
-    context_width: int | None = None
+    encoder_width: int | None = None
     """Width of a context that each also reads; none when not said."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least_one(self, "context_width")
+        at_least_one(self, "encoder_width")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingPart:
     """The table of words, and learned positions."""
 
-    words: int = 1000
+    vocab_size: int = 1000
     """Words of the vocabulary."""
     width: int = 64
     """Numbers in each token."""
-    length: int = 64
+    context_length: int = 64
     """Longest text that the positions reach."""
-    place: Literal["learned", "sinusoidal", "none"] = "learned"
+    pos_embed: Literal["learned", "sinusoidal", "none"] = "learned"
     """How words know where they are."""
 
     def __post_init__(self) -> None:
         check_kinds(self)
-        at_least_one(self, "words", "width", "length")
-        if self.place == "sinusoidal" and self.width % 2:
-            raise ValueError(f"place='sinusoidal' needs an even width, not {self.width}")
+        at_least_one(self, "vocab_size", "width", "context_length")
+        if self.pos_embed == "sinusoidal" and self.width % 2:
+            raise ValueError(f"pos_embed='sinusoidal' needs an even width, not {self.width}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PatchesPart:
     """What makes tokens of an image: patches cut out and projected, or two convolutions."""
 
-    image: int = 32
+    image_size: int = 32
     """Side of the images, in pixels."""
-    patch: int = 4
+    patch_size: int = 4
     """Side of a patch, in pixels."""
     channels: int = 3
     """Colours of a pixel."""
@@ -122,9 +122,11 @@ class PatchesPart:
 
     def __post_init__(self) -> None:
         check_kinds(self)
-        at_least_one(self, "image", "patch", "channels", "width")
-        if self.image % self.patch:
-            raise ValueError(f"image={self.image} does not split into patches of {self.patch}")
+        at_least_one(self, "image_size", "patch_size", "channels", "width")
+        if self.image_size % self.patch_size:
+            raise ValueError(
+                f"image_size={self.image_size} does not split into patches of {self.patch_size}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,16 +135,16 @@ class HeadPart:
 
     width: int = 64
     """Numbers in the vector."""
-    hidden: tuple[int, ...] = ()
+    head_hidden: tuple[int, ...] = ()
     """Hidden widths between; none is one linear layer."""
-    classes: int = 10
+    num_classes: int = 10
     """Classes to tell apart."""
 
     def __post_init__(self) -> None:
         check_kinds(self)
-        at_least_one(self, "width", "classes")
-        if not all(type(width) is int and width >= 1 for width in self.hidden):
-            raise ValueError(f"hidden={self.hidden}: whole numbers of at least 1")
+        at_least_one(self, "width", "num_classes")
+        if not all(type(width) is int and width >= 1 for width in self.head_hidden):
+            raise ValueError(f"head_hidden={self.head_hidden}: whole numbers of at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)

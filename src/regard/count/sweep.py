@@ -15,12 +15,12 @@ from regard.count.counted import Counted, count_one
 from regard.count.subjects import name_of, sizes_for
 from regard.errors import UserError, nearest
 
-SIZES = ("batch", "tokens", "context")
+SIZES = ("batch_size", "tokens", "encoder_tokens")
 MOST = 1000  # rows
 
 
 def tabulate(
-    config: Any, asked: Mapping[str, int | None], cached: bool, vary: Sequence[str], json: bool
+    config: Any, given: Mapping[str, int | None], cached: bool, vary: Sequence[str], json: bool
 ) -> int:
     """A row for every combination: closed forms, with the parameters of each counted too."""
     axes = [axis(config, words) for words in vary]
@@ -31,7 +31,7 @@ def tabulate(
     if len(combinations) > MOST:
         raise UserError(f"--vary: {len(combinations)} rows; {MOST} is the limit")
     rows = [
-        (values, varied(config, asked, cached, dict(zip(names, values, strict=True))))
+        (values, varied(config, given, cached, dict(zip(names, values, strict=True))))
         for values in combinations
     ]
     if json:
@@ -57,13 +57,13 @@ def tabulate(
 
 
 def varied(
-    config: Any, asked: Mapping[str, int | None], cached: bool, values: Mapping[str, str]
+    config: Any, given: Mapping[str, int | None], cached: bool, values: Mapping[str, str]
 ) -> Counted:
     """One row."""
     plain = {name: literal(value) for name, value in values.items() if name not in SIZES}
     own = {name: whole(name, value) for name, value in values.items() if name in SIZES}
     changed = change(config, plain)
-    sizes = sizes_for(changed, **(dict(asked) | own), cached=cached)  # type: ignore[arg-type]
+    sizes = sizes_for(changed, **(dict(given) | own), cached=cached)  # type: ignore[arg-type]
     return count_one(changed, sizes, run=False)
 
 

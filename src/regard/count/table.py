@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def show(
     counted: Counted,
-    asked: Sequence[Answer],
+    answers: Sequence[Answer],
     guess: Estimate | None,
     steps: int | None,
 ) -> None:
@@ -29,17 +29,17 @@ def show(
     console.print(modules(counted))
     for line in sums(counted):
         console.print(line, soft_wrap=True)
-    if asked:
-        answers = Table(title="on paper", box=None, pad_edge=False, title_justify="left")
+    if answers:
+        table = Table(title="on paper", box=None, pad_edge=False, title_justify="left")
         for head in ("asked", "formula", "number"):
-            answers.add_column(head, justify="right" if head == "number" else "left")
-        for each in asked:
-            answers.add_row(each.asked, each.formula, f"{each.value:,}")
+            table.add_column(head, justify="right" if head == "number" else "left")
+        for each in answers:
+            table.add_row(each.quantity, each.formula, f"{each.value:,}")
         console.print()
-        console.print(answers)
+        console.print(table)
     if guess is not None and steps is not None:
         console.print()
-        for line in told_estimate(guess, steps):
+        for line in estimate_lines(guess, steps):
             console.print(line, soft_wrap=True)
 
 
@@ -48,8 +48,8 @@ def modules(counted: Counted) -> Table:
     real, costs = counted.measured, counted.costs
     ran = real.multiply_adds is not None
     sizes = counted.sizes
-    also = f", context {sizes.context}" if sizes.context else ""
-    words = f"{name_of(counted.config)}: batch {sizes.batch}, tokens {sizes.tokens}{also}"
+    also = f", context {sizes.encoder_tokens}" if sizes.encoder_tokens else ""
+    words = f"{name_of(counted.config)}: batch {sizes.batch_size}, tokens {sizes.tokens}{also}"
     table = Table(title=words, box=None, pad_edge=False, title_justify="left")
     built = real.parameters is not None
     heads = ["module", "×", "weights", "biases", *["measured"] * built, "multiply-adds"]
@@ -127,7 +127,7 @@ def sums(counted: Counted) -> list[str]:
     return lines
 
 
-def told_estimate(guess: Estimate, steps: int) -> list[str]:
+def estimate_lines(guess: Estimate, steps: int) -> list[str]:
     """Time and memory of a run, and how far that is from the machine's peak."""
     layers = ", ".join(f"{name} {1e3 * each:.1f} ms" for name, each in guess.layers.items())
     lines = [

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Int64, UInt8
 from torch import Tensor
 
-from regard.data.config import AugmentConfig
+from regard.data.config import MAGNITUDES, AugmentConfig
 from regard.data.randaugment import draw_operations, randaugment
 from regard.data.resample import resample
 
@@ -77,29 +77,31 @@ class Augment:
             raise ValueError(
                 f"images are on {images.device}, but the generator is on {generator.device}"
             )
-        if config.edge == "reflect" and config.crop >= min(y, x):
-            raise ValueError(f"images of {y} × {x} have no reflection of crop={config.crop} pixels")
+        if config.padding_mode == "reflect" and config.crop_padding >= min(y, x):
+            raise ValueError(
+                f"images of {y} × {x} have no reflection of crop_padding={config.crop_padding} "
+                "pixels"
+            )
 
-        if config.zoom < 1:
-            share = draw(b, generator, config.zoom, 1.0)
+        if config.crop_scale < 1:
+            share = draw(b, generator, config.crop_scale, 1.0)
             aspect = draw_aspect(b, generator, ZOOM_ASPECT)
             images = zoom(images, draw_box(share, aspect, y, x, generator))
-        if config.crop:
-            ends = (-config.crop, config.crop + 1)
+        if config.crop_padding:
+            ends = (-config.crop_padding, config.crop_padding + 1)
             top, left = torch.randint(*ends, (2, b), generator=generator, device=images.device)
-            images = crop(images, top, left, config.edge, config.fill)
-        if config.flip:
+            images = crop(images, top, left, config.padding_mode, config.fill)
+        if config.hflip:
             images = flip(images, draw(b, generator) < 0.5)
-        if config.operations:
-            draws = [
-                draw_operations(b, config.strength, generator) for _ in range(config.operations)
-            ]
+        if config.randaugment_ops:
+            strength = config.randaugment_magnitude / MAGNITUDES
+            draws = [draw_operations(b, strength, generator) for _ in range(config.randaugment_ops)]
             images = randaugment(images, draws, config.fill)
-        if config.erase:
-            share = draw(b, generator, *ERASED) * (draw(b, generator) < config.erase)
+        if config.random_erasing:
+            share = draw(b, generator, *ERASED) * (draw(b, generator) < config.random_erasing)
             aspect = draw_aspect(b, generator, ERASED_ASPECT)
             images = erase(images, draw_box(share, aspect, y, x, generator), config.fill)
-        if config.mixup or config.cutmix:
+        if config.mixup_alpha or config.cutmix_alpha:
             return mix(images, labels, *self._draw_mix(b, y, x, generator))
         return Mixed(images, labels, labels, torch.ones(b, device=images.device))
 
@@ -110,15 +112,15 @@ class Augment:
         config = self.config
         partner = draw(b, generator).argsort()
         keep = torch.ones(b, 1, 1, 1, device=generator.device)
-        if config.mixup:
-            keep = draw_beta(b, config.mixup, generator)[:, None, None, None]
-        if config.cutmix:
-            share = 1 - draw_beta(b, config.cutmix, generator)
+        if config.mixup_alpha:
+            keep = draw_beta(b, config.mixup_alpha, generator)[:, None, None, None]
+        if config.cutmix_alpha:
+            share = 1 - draw_beta(b, config.cutmix_alpha, generator)
             box = draw_box(share, torch.ones_like(share), y, x, generator)
-            cut = draw(b, generator) < (0.5 if config.mixup else 1.0)
+            cut = draw(b, generator) < (0.5 if config.mixup_alpha else 1.0)
             keep = (~inside(box, y, x)).float().where(cut[:, None, None, None], keep)
-        if config.mixed < 1:
-            alone = draw(b, generator) >= config.mixed
+        if config.mix_prob < 1:
+            alone = draw(b, generator) >= config.mix_prob
             keep = keep.masked_fill(alone[:, None, None, None], 1.0)
         return partner, keep
 
@@ -127,7 +129,7 @@ def crop(
     images: Float[Tensor, "b k y x"],
     top: Int[Tensor, "b"],
     left: Int[Tensor, "b"],
-    edge: Literal["fill", "reflect"] = "fill",
+    edge: Literal["constant", "reflect"] = "constant",
     fill: float = 0.0,
 ) -> Float[Tensor, "b k y x"]:
     """The window of the images' own size whose corner is at (top, left), which may be negative."""

@@ -144,8 +144,8 @@ class BytePairVocabulary(Entries):
 
     def to_text(self) -> str:
         # What is not asked for is not said, so that texts of earlier versions stay the same.
-        asked = {name: True for name in ("digits", "lower") if getattr(self, name)}
-        kept = {"kind": "bytes", "specials": self.specials, "merges": self.merges, **asked}
+        options = {name: True for name in ("digits", "lower") if getattr(self, name)}
+        kept = {"kind": "bpe", "specials": self.specials, "merges": self.merges, **options}
         return json.dumps(kept)
 
     @cached_property

@@ -171,8 +171,8 @@ def troubles(outcomes: list[Outcome]) -> dict[int, str]:
 
 def key(images: FileImages) -> str:
     """Changes when a file, their order, the size asked for or the way of decoding does."""
-    asked = f"{RULE} {PIL.__version__} {images.size} {images.channels}"
-    text = hashlib.sha256(asked.encode())
+    settings = f"{RULE} {PIL.__version__} {images.size} {images.channels}"
+    text = hashlib.sha256(settings.encode())
     for path in images.paths:
         try:
             facts = path.stat()

@@ -98,7 +98,7 @@ def check(
             kind="format",
         )
     if is_plain(path):
-        return said(check_text, data)
+        return run_check(check_text, data)
     if not os.path.exists(path) and not any(sign in data for sign in "/\\."):
         known = (SCENES, FLICKR8K, *EMBEDDED, *KNOWN, *CORPORA, *PAIRS, *LABELLED)
         raise DataIssue(f"{path} is not there; {nearest(data, known)}", path, kind="missing")
@@ -136,25 +136,25 @@ def check_words(
 ) -> TextReport | None:
     """What is wrong with texts in a file or a folder; None for what holds or names images."""
     if text or label or pair:
-        return said(check_labels, data, text, label, pair)
+        return run_check(check_labels, data, text, label, pair)
     if "," in data and not os.path.exists(path):
-        return said(check_pairs, data)
+        return run_check(check_pairs, data)
     try:
         if is_blank(path):
             return TextReport((f"{path} is empty, or has nothing but spaces and line breaks",))
         if (path.name in NAMES and path.is_file()) or names_captions(path):
             return None
         if holds_pairs(path):
-            return said(check_pairs, data)
+            return run_check(check_pairs, data)
         if holds_labels(path):
-            return said(check_labels, data)
+            return run_check(check_labels, data)
         alone = path.is_file() and holds_text(path) and not says_words(path)
-        return said(check_text, data) if alone else None
+        return run_check(check_text, data) if alone else None
     except OSError:
         return None  # whoever reads it next says why
 
 
-def said(check_one: Callable[..., TextReport], data: str, *columns: str) -> TextReport:
+def run_check(check_one: Callable[..., TextReport], data: str, *columns: str) -> TextReport:
     """A report; what makes the whole of your own texts no use is what is wrong with them."""
     try:
         return check_one(data, *columns)

@@ -257,8 +257,8 @@ def find_columns(
     for at, what, names in ((ours, "text", TEXT_COLUMNS), (theirs, "label", LABEL_COLUMNS)):
         if at is None:
             there = ", ".join(head)
-            words = f" names no {what} column ({names}); there are {there}: say with --{what} "
-            raise no_columns(where, words + "which it is")
+            words = f" names no {what} column ({names}); there are {there}: say with "
+            raise no_columns(where, words + f"--{what}-column which it is")
     assert ours is not None and theirs is not None
     for one, other, what in (
         (ours, theirs, "the text and its label"),
@@ -311,28 +311,30 @@ def no_columns(where: str, words: str) -> DataIssue:
 def named_column(
     where: str,
     head: list[str],
-    asked: str,
+    requested: str,
     usual: str,
     what: str,
     taken: int | None = None,
     *,
     flags: bool = True,
 ) -> int | None:
-    """The column that is asked for, or else the one of a usual name that is not taken, if any.
+    """The column that is requested, or else the one of a usual name that is not taken, if any.
 
     `flags` are what a user may be told to say it with.
     """
-    if asked and asked.strip().lower() not in head:
-        near = nearest(asked.strip().lower(), head)
-        raise no_columns(where, f" has no column {asked!r}; {near}")
+    if requested and requested.strip().lower() not in head:
+        near = nearest(requested.strip().lower(), head)
+        raise no_columns(where, f" has no column {requested!r}; {near}")
     # A column without a name, such as the numbers of the rows, is none of these.
-    names = [asked.strip().lower()] if asked else [name for name in usual.split(", ") if name]
-    found = [at for at, name in enumerate(head) if name in names and (asked or at != taken)]
+    names = (
+        [requested.strip().lower()] if requested else [name for name in usual.split(", ") if name]
+    )
+    found = [at for at, name in enumerate(head) if name in names and (requested or at != taken)]
     if len(found) > 1:
         alike = len({head[at] for at in found}) == 1
         words = f" has {len(found)} columns that may be the {what}, "
         words += f"{' and '.join(head[at] for at in found)}: "
-        cure = "rename one" if alike or not flags else f"say with --{what} which it is"
+        cure = "rename one" if alike or not flags else f"say with --{what}-column which it is"
         raise no_columns(where, words + cure)
     return found[0] if found else None
 
@@ -368,7 +370,7 @@ def unnamed(path: Path, rows: Sequence[Row], like: Columns | None) -> Columns:
     raise no_columns(
         at_line(path, line),
         f" names neither a text column ({TEXT_COLUMNS}) nor a label column ({LABEL_COLUMNS}), "
-        f"but {names}: say with --text and --label which they are"
+        f"but {names}: say with --text-column and --label-column which they are"
         + ("" if keys else "; above rows alone put a line of names, such as text,label"),
     )
 

@@ -137,15 +137,15 @@ class LabelledSet:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of everything a model could learn from, however it lies in files."""
-        told = hashlib.sha256(json.dumps(self.classes).encode())
+        hasher = hashlib.sha256(json.dumps(self.classes).encode())
         for name in by_part(self.parts):
             part = self.parts[name]
-            told.update(f"{name} {len(part)}\n".encode())
+            hasher.update(f"{name} {len(part)}\n".encode())
             # Runs keep this number, so single texts are told as before there were pairs.
             pairs = [part.seconds] if part.seconds else []
             for piece in as_json([part.texts, part.labels, *pairs]):
-                told.update(piece.encode())
-        return told.hexdigest()
+                hasher.update(piece.encode())
+        return hasher.hexdigest()
 
 
 def read_labelled(
@@ -192,7 +192,11 @@ def read_labelled(
     measure by, and one label, or one text of each, is enough.
     """
     if isinstance(name, str) and name in LABELLED:
-        for flag, column in (("text", text), ("label", label), ("pair", pair)):
+        for flag, column in (
+            ("text-column", text),
+            ("label-column", label),
+            ("text-pair-column", pair),
+        ):
             if column:
                 raise UserError(f"--{flag} {column} is for files of your own; {name} needs none")
         return read_named(name, place_of(name), skip_bad)

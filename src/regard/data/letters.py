@@ -55,7 +55,7 @@ def fit_characters(
     if not known:
         most = max(count.values(), default=0)
         raise ValueError(
-            f"no character occurs floor={floor} times; the most frequent occurs {most}"
+            f"no character occurs min_frequency={floor} times; the most frequent occurs {most}"
         )
     check_room(size, specials)
     kept = sorted(sign for _, sign in known[: size - len(specials)])
@@ -111,7 +111,7 @@ class CharacterVocabulary(Entries):
         return self.named(number) or self.characters[number - len(self.specials)]
 
     def to_text(self) -> str:
-        kept = {"kind": "characters", "specials": self.specials, "characters": self.characters}
+        kept = {"kind": "char", "specials": self.specials, "characters": self.characters}
         return json.dumps(kept)
 
     @cached_property
@@ -177,4 +177,4 @@ class RawVocabulary(Entries):
         return bytes([number - len(self.specials)]).decode("utf-8", errors="backslashreplace")
 
     def to_text(self) -> str:
-        return json.dumps({"kind": "raw", "specials": self.specials})
+        return json.dumps({"kind": "byte", "specials": self.specials})

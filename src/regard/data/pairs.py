@@ -283,9 +283,9 @@ def read_two(paths: list[Path], skip_bad: bool, wanted: Wanted) -> PairSet:
                 f"{path} is {'a folder' if path.is_dir() else 'not there'}", path, kind="missing"
             )
     one, other = map(ending, paths)
-    told = one != other and all(map(LANGUAGE.fullmatch, (one, other)))
+    are_languages = one != other and all(map(LANGUAGE.fullmatch, (one, other)))
     ours, theirs = (path.name for path in paths)
-    sides = Sides((one, other) if told else SIDES, (ours, theirs))
+    sides = Sides((one, other) if are_languages else SIDES, (ours, theirs))
     found = in_order_wanted(
         paths[0], sides, {"train": read_aligned(*paths)}, skip_bad, wanted, f"{ours},{theirs}"
     )

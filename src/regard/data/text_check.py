@@ -44,11 +44,11 @@ class TextReport:
 
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
 
     def sentences(self) -> Iterator[str]:
         """What the texts are, for people to read after the problems and notes."""
-        yield from self.told
+        yield from self.facts
 
 
 # What lies there

@@ -1,6 +1,6 @@
 """Texts as numbers and back, by words, byte pairs, word pieces, characters or bytes.
 
-    vocabulary = fit_vocabulary(texts, VocabularyConfig(kind="words", floor=5))
+    vocabulary = fit_vocabulary(texts, TokenizerConfig(name="word", min_frequency=5))
     numbers = vocabulary.encode("A dog runs.")       # as in "a dog runs ."; no start, no end
     [vocabulary.start, *numbers, vocabulary.end]     # where a model wants them
 
@@ -32,7 +32,7 @@ from regard.errors import FieldError
 if TYPE_CHECKING:
     import numpy as np
 
-Kind = Literal["words", "bytes", "characters", "raw"]
+Kind = Literal["word", "bpe", "char", "byte"]
 READ = ("wordpiece",)  # kinds that are read from a file, and fitted to no texts
 AnyVocabulary = (
     WordVocabulary | BytePairVocabulary | WordPieceVocabulary | CharacterVocabulary | RawVocabulary
@@ -40,32 +40,37 @@ AnyVocabulary = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class VocabularyConfig:
+class TokenizerConfig:
     """What a text is cut into, and how many kinds of piece there may be."""
 
-    kind: Kind = "words"
-    """`words`: lower-cased words and punctuation; `bytes`: byte pairs, which can spell any text;
-    `characters`: those of the training text, as they are; `raw`: the 256 bytes."""
-    floor: int = 2
+    name: Kind = "word"
+    """`word`: lower-cased words and punctuation; `bpe`: byte pairs, which can spell any text;
+    `char`: characters of the training text, as they are; `byte`: the 256 bytes."""
+    min_frequency: int = 2
     """How often a word, a character or a pair of neighbours must occur to be given an entry."""
-    size: int = 10_000
+    vocab_size: int = 10_000
     """Most entries, the special ones included; the most frequent words or characters are kept."""
-    digits: bool = False
+    split_digits: bool = False
     """Whether each digit stands alone, for byte pairs."""
-    lower: bool = False
+    lowercase: bool = False
     """Whether byte pairs are fitted on, and texts cut after, lower-casing."""
 
     def __post_init__(self) -> None:
         check_kinds(self)
-        if self.floor < 1:
-            raise FieldError(f"floor={self.floor}: it must be at least 1", "floor")
-        least = len(SPECIALS) + (BYTES if self.kind in ("bytes", "raw") else 2)
-        if self.size < least:
-            raise FieldError(f"size={self.size}: kind={self.kind!r} needs at least {least}", "size")
-        asked = [name for name in ("digits", "lower") if getattr(self, name)]
-        if asked and self.kind != "bytes":
+        if self.min_frequency < 1:
             raise FieldError(
-                f"{asked[0]}=True is for kind='bytes', and kind is {self.kind!r}", asked[0]
+                f"min_frequency={self.min_frequency}: it must be at least 1", "min_frequency"
+            )
+        least = len(SPECIALS) + (BYTES if self.name in ("bpe", "byte") else 2)
+        if self.vocab_size < least:
+            raise FieldError(
+                f"vocab_size={self.vocab_size}: name={self.name!r} needs at least {least}",
+                "vocab_size",
+            )
+        options = [name for name in ("split_digits", "lowercase") if getattr(self, name)]
+        if options and self.name != "bpe":
+            raise FieldError(
+                f"{options[0]}=True is for name='bpe', and name is {self.name!r}", options[0]
             )
 
 
@@ -102,7 +107,7 @@ class Vocabulary(Protocol):
 
 
 def fit_vocabulary(
-    texts: Iterable[str], config: VocabularyConfig, *, extra: Sequence[str] = ()
+    texts: Iterable[str], config: TokenizerConfig, *, extra: Sequence[str] = ()
 ) -> AnyVocabulary:
     """The vocabulary of some texts, read once and one at a time: an open file will do.
 
@@ -110,20 +115,22 @@ def fit_vocabulary(
     """
     if isinstance(texts, str):
         raise ValueError("one text was given where several are expected: put it into a list")
-    if config.kind == "words":
-        return fit_words(texts, floor=config.floor, size=config.size, extra=extra)
-    if config.kind == "bytes":
+    if config.name == "word":
+        return fit_words(texts, floor=config.min_frequency, size=config.vocab_size, extra=extra)
+    if config.name == "bpe":
         return fit_byte_pairs(
             texts,
-            floor=config.floor,
-            size=config.size,
+            floor=config.min_frequency,
+            size=config.vocab_size,
             extra=extra,
-            digits=config.digits,
-            lower=config.lower,
+            digits=config.split_digits,
+            lower=config.lowercase,
         )
-    if config.kind == "characters":
-        return fit_characters(texts, floor=config.floor, size=config.size, extra=extra)
-    return fit_raw(texts, size=config.size, extra=extra)
+    if config.name == "char":
+        return fit_characters(
+            texts, floor=config.min_frequency, size=config.vocab_size, extra=extra
+        )
+    return fit_raw(texts, size=config.vocab_size, extra=extra)
 
 
 @lru_cache(maxsize=8)
@@ -132,18 +139,18 @@ def from_text(text: str) -> AnyVocabulary:
     try:
         kept = json.loads(text)
         kind, specials = kept["kind"], all_of(str, kept["specials"])
-        if kind == "words":
+        if kind == "word":
             return WordVocabulary(specials, all_of(str, kept["words"]))
-        if kind == "bytes":
+        if kind == "bpe":
             merges = tuple((a, b) for a, b in (all_of(int, pair) for pair in kept["merges"]))
             digits, lower = all_of(bool, (kept.get(name, False) for name in ("digits", "lower")))
             return BytePairVocabulary(specials, merges, digits, lower)
         if kind == "wordpiece":
             (lower,) = all_of(bool, [kept["lower"]])
             return WordPieceVocabulary(specials, all_of(str, kept["pieces"]), lower)
-        if kind == "characters":
+        if kind == "char":
             return CharacterVocabulary(specials, *all_of(str, [kept["characters"]]))
-        if kind == "raw":
+        if kind == "byte":
             return RawVocabulary(specials)
     except (ValueError, KeyError, TypeError, RecursionError) as wrong:
         raise ValueError(f"this is no vocabulary: {wrong!r}") from None

@@ -148,8 +148,8 @@ class WordPieceVocabulary:
 
     def decode(self, numbers: Iterable[int]) -> str:
         silent = {self.special(name) for name in self.specials} - {self.unknown}
-        said = " ".join(self.entry(number) for number in numbers if number not in silent)
-        return said.replace(f" {INSIDE}", "").removeprefix(INSIDE)
+        text = " ".join(self.entry(number) for number in numbers if number not in silent)
+        return text.replace(f" {INSIDE}", "").removeprefix(INSIDE)
 
     def entry(self, number: int) -> str:
         check_number(number, len(self))

@@ -62,7 +62,9 @@ def fit_words(
     known = sorted((-n, word) for word, n in count.items() if n >= floor)
     if not known:
         most = max(count.values(), default=0)
-        raise ValueError(f"no word occurs floor={floor} times; the most frequent occurs {most}")
+        raise ValueError(
+            f"no word occurs min_frequency={floor} times; the most frequent occurs {most}"
+        )
     check_room(size, specials)
     return WordVocabulary(specials, tuple(word for _, word in known[: size - len(specials)]))
 
@@ -101,7 +103,7 @@ class WordVocabulary(Entries):
         return self.named(number) or self.words[number - len(self.specials)]
 
     def to_text(self) -> str:
-        return json.dumps({"kind": "words", "specials": self.specials, "words": self.words})
+        return json.dumps({"kind": "word", "specials": self.specials, "words": self.words})
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

@@ -119,15 +119,15 @@ def decode_elsewhere(
 ) -> Iterator[tuple[int, Outcome]]:
     """The same as `decode_here`, by several processes and in any order."""
     parts = [files[number::workers] for number in range(workers) if files[number::workers]]
-    said: SimpleQueue[tuple[int, str]] = SimpleQueue()
+    queue: SimpleQueue[tuple[int, str]] = SimpleQueue()
     with ExitStack() as stack:
         processes = [stack.enter_context(started(part, target)) for part in parts]
         for number, process in enumerate(processes):
-            Thread(target=listen, args=(number, process, said.put), daemon=True).start()
+            Thread(target=listen, args=(number, process, queue.put), daemon=True).start()
         finished = [0] * len(parts)
         working = len(parts)
         while working:
-            number, line = said.get()
+            number, line = queue.get()
             if line:
                 answer = json.loads(line)
                 if "errno" in answer:

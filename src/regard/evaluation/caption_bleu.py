@@ -77,13 +77,13 @@ def bleu_counts(hypotheses: Sequence[Words], references: Sequence[Sequence[Words
     matched = np.zeros((n, ORDERS), np.int64)
     for order, (sentence, gram, times, kinds) in enumerate(count_ngrams(everything)):
         first = int(np.searchsorted(sentence, n))  # where the references begin
-        asked = sentence[:first] * (kinds + 1) + gram[:first]
+        queries = sentence[:first] * (kinds + 1) + gram[:first]
         held = owner[sentence[first:] - n] * (kinds + 1) + gram[first:]
         # The most times that one reference has the run: sorted by run and then by times.
         sort = np.lexsort((times[first:], held))
         keys, last = np.unique(held[sort][::-1], return_index=True)
         most = times[first:][sort][::-1][last]
-        clipped = np.minimum(times[:first], values_at(asked, keys, most))
+        clipped = np.minimum(times[:first], values_at(queries, keys, most))
         np.add.at(matched[:, order], sentence[:first], clipped)
     possible = np.maximum(length[:, None] - np.arange(ORDERS), 0)
     lengths = [[len(words) for words in known] for known in references]

@@ -43,7 +43,7 @@ METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR-lite", "ROUGE-L", "CI
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class CaptionMetrics:
     """Every figure of one set of sentences, all 0 … 1 but CIDEr-D, which is 0 … 10."""
 
     figures: Mapping[str, Interval]  # by the names in METRICS
@@ -74,7 +74,7 @@ class Scores:
         }
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Scores:
+    def from_values(cls, values: Mapping[str, Any]) -> CaptionMetrics:
         """What `to_values` was made of."""
         try:
             first, second = values["distinct"]
@@ -101,16 +101,16 @@ def assess(
     *,
     rounds: int = ROUNDS,
     seed: int = 0,
-) -> Scores:
+) -> CaptionMetrics:
     """Every figure there is: one hypothesis an image, any number of references, all as text.
 
     CIDEr-D takes the rarity of words from these references, and its interval takes that rarity
     as given. `training` is what the model may have memorised.
     """
-    said, known = _cut(hypotheses, references)
-    n = len(said)
-    bleus, meteors = bleu_counts(said, known), meteor_counts(said, known)
-    rouges, ciders = rouge_l(said, known), cider(said, known)
+    candidates, known = _cut(hypotheses, references)
+    n = len(candidates)
+    bleus, meteors = bleu_counts(candidates, known), meteor_counts(candidates, known)
+    rouges, ciders = rouge_l(candidates, known), cider(candidates, known)
     each = bleu_each(bleus)
     per_image = dict(zip(METRICS, [*each.T, meteor_each(meteors), rouges, ciders], strict=True))
     statistics: list[Statistic] = [
@@ -120,18 +120,18 @@ def assess(
         mean_of(ciders),
     ]
     learnt = None if training is None else {tuple(words(text)) for text in training}
-    return Scores(
+    return CaptionMetrics(
         figures={
             name: bootstrap_of(n, statistic, rounds=rounds, seed=seed)
             for name, statistic in zip(METRICS, statistics, strict=True)
         },
         per_image=per_image,
-        distinct=(distinct(said, 1), distinct(said, 2)),
-        different=len({tuple(part) for part in said}) / n,
-        copied=None if learnt is None else copied(said, learnt),
-        empty=sum(not part for part in said),
-        length=sum(map(len, said)) / n,
-        vocabulary=len({word for part in said for word in part}),
+        distinct=(distinct(candidates, 1), distinct(candidates, 2)),
+        different=len({tuple(part) for part in candidates}) / n,
+        copied=None if learnt is None else copied(candidates, learnt),
+        empty=sum(not part for part in candidates),
+        length=sum(map(len, candidates)) / n,
+        vocabulary=len({word for part in candidates for word in part}),
     )
 
 
@@ -150,17 +150,19 @@ def copied(sentences: Sequence[Words], learnt: set[tuple[str, ...]]) -> float:
     return sum(bool(part) and tuple(part) in learnt for part in sentences) / len(sentences)
 
 
-def best(scores: Scores, count: int, metric: str = "CIDEr-D") -> Int64[np.ndarray, "found"]:
+def best(scores: CaptionMetrics, count: int, metric: str = "CIDEr-D") -> Int64[np.ndarray, "found"]:
     """The rows of at most `count` sentences that score highest, ties by row."""
     return _ranked(-_values(scores, metric), count)
 
 
-def worst(scores: Scores, count: int, metric: str = "CIDEr-D") -> Int64[np.ndarray, "found"]:
+def worst(
+    scores: CaptionMetrics, count: int, metric: str = "CIDEr-D"
+) -> Int64[np.ndarray, "found"]:
     """The rows of at most `count` sentences that score lowest, ties by row."""
     return _ranked(_values(scores, metric), count)
 
 
-def summary(scores: Scores, items: str = "images") -> str:
+def summary(scores: CaptionMetrics, items: str = "images") -> str:
     """A few lines for a terminal; `items` is what the sentences are about."""
     s = scores
     lines = []
@@ -192,7 +194,7 @@ def _cut(
         )
     if not len(hypotheses):
         raise ValueError("there are 0 hypotheses; at least one is needed")
-    said, known = [], []
+    candidates, known = [], []
     for row, (text, others) in enumerate(zip(hypotheses, references, strict=True)):
         if isinstance(others, str):
             raise ValueError(
@@ -204,12 +206,12 @@ def _cut(
                 f"references[{row}] has {len(cut)} texts and none of them has a word; at least "
                 "one is needed"
             )
-        said.append(words(text))
+        candidates.append(words(text))
         known.append(cut)
-    return said, known
+    return candidates, known
 
 
-def _values(scores: Scores, metric: str) -> Float[np.ndarray, "n"]:
+def _values(scores: CaptionMetrics, metric: str) -> Float[np.ndarray, "n"]:
     if metric not in scores.per_image:
         raise ValueError(f"there is no metric {metric!r}; known are {', '.join(METRICS)}")
     return scores.per_image[metric]

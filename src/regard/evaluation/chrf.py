@@ -53,9 +53,9 @@ def chrf_counts(hypotheses: Sequence[str], references: Sequence[str]) -> ChrfCou
     matched = np.zeros((n, LONGEST), np.int64)
     for order, (sentence, gram, times, kinds) in enumerate(count_ngrams(letters, LONGEST)):
         first = int(np.searchsorted(sentence, n))  # where the references begin
-        asked = sentence[:first] * (kinds + 1) + gram[:first]
+        queries = sentence[:first] * (kinds + 1) + gram[:first]
         held = (sentence[first:] - n) * (kinds + 1) + gram[first:]
-        both = np.minimum(times[:first], values_at(asked, held, times[first:]))
+        both = np.minimum(times[:first], values_at(queries, held, times[first:]))
         np.add.at(matched[:, order], sentence[:first], both)
     lengths = np.array([len(text) for text in letters], np.int64).reshape(2, n, 1)
     written, wanted = np.maximum(lengths - np.arange(LONGEST), 0)

@@ -131,7 +131,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, eq=False)
-class Assessment:
+class ClassificationMetrics:
     """Every figure of one set of answers."""
 
     accuracy: Interval
@@ -154,7 +154,7 @@ class Assessment:
         return values
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Assessment:
+    def from_values(cls, values: Mapping[str, Any]) -> ClassificationMetrics:
         """What `to_values` was made of."""
         try:
             calibration, k = values["calibration"], len(values["per_class"])
@@ -184,7 +184,7 @@ class Assessment:
             raise ValueError(f"these are not the values of an assessment: {trouble}") from None
 
 
-def assess(answers: Answers, *, rounds: int = ROUNDS, seed: int = 0) -> Assessment:
+def assess(answers: Answers, *, rounds: int = ROUNDS, seed: int = 0) -> ClassificationMetrics:
     """Every figure there is, the means with intervals of `rounds` resamples."""
     p, labels, n = answers.probabilities, answers.labels, len(answers.labels)
     of_label = p[np.arange(n), labels].astype(np.float64)
@@ -214,7 +214,7 @@ def assess(answers: Answers, *, rounds: int = ROUNDS, seed: int = 0) -> Assessme
                 f1=2 * hits / (count + called) if count + called else None,
             )
         )
-    return Assessment(
+    return ClassificationMetrics(
         accuracy=share(answers.right),
         top5=share(among_best(answers, 5)) if len(answers.classes) > 5 else None,
         balanced_accuracy=float(np.mean([c.accuracy.value for c in per_class if c.accuracy])),
@@ -302,7 +302,7 @@ class Confused(NamedTuple):
     times: int
 
 
-def confused_pairs(assessment: Assessment, count: int) -> tuple[Confused, ...]:
+def confused_pairs(assessment: ClassificationMetrics, count: int) -> tuple[Confused, ...]:
     """At most `count` pairs of classes that were confused, the most frequent first."""
     _at_least_none(count)
     wrong, names = assessment.confusion.copy(), [part.name for part in assessment.per_class]
@@ -316,7 +316,7 @@ def confused_pairs(assessment: Assessment, count: int) -> tuple[Confused, ...]:
     )
 
 
-def summary(assessment: Assessment, items: str = "images") -> str:
+def summary(assessment: ClassificationMetrics, items: str = "images") -> str:
     """A few lines for a terminal; `items` is what the answers are about."""
     a, chance = assessment, f"{100 * assessment.calibration.chance:.1f} by chance alone"
     lines = [("accuracy", *_percent(a.accuracy, f"{a.count:,} {items}"))]
@@ -331,11 +331,12 @@ def summary(assessment: Assessment, items: str = "images") -> str:
             ((part, part.accuracy) for part in a.per_class if part.accuracy),
             key=lambda pair: pair[1].value,
         )
-        of = f"{weakest.count:,} {items} of {weakest.name}"
+        of = f"class {weakest.name}, {weakest.count:,} {items}"
         lines.append(("weakest class", *_percent(accuracy, of)))
         truth, answer, times = pairs[0]
         wrong = a.count - int(a.confusion.trace())
-        lines.append(("mistakes", f"{wrong:,}", f"({times:,} of them {truth} taken for {answer})"))
+        most = f"({times:,} of them: class {truth} predicted as {answer})"
+        lines.append(("mistakes", f"{wrong:,}", most))
     else:
         lines.append(("mistakes", "0", ""))
     first, second = (max(len(line[column]) for line in lines) for column in (0, 1))

@@ -62,13 +62,13 @@ def count_ngrams(sentences: Sequence[Words], orders: int = ORDERS) -> list[Grams
 
 
 def values_at(
-    asked: Int[np.ndarray, "m"], keys: Int[np.ndarray, "k"], values: Num[np.ndarray, "k"]
+    queries: Int[np.ndarray, "m"], keys: Int[np.ndarray, "k"], values: Num[np.ndarray, "k"]
 ) -> Num[np.ndarray, "m"]:
-    """The value at each asked key among the sorted ones, 0 where it is not."""
+    """The value at each of `queries` among the sorted keys, 0 where it is not."""
     if not len(keys):
-        return np.zeros(len(asked), values.dtype)
-    place = np.searchsorted(keys, asked).clip(max=len(keys) - 1)
-    return np.where(keys[place] == asked, values[place], 0)
+        return np.zeros(len(queries), values.dtype)
+    place = np.searchsorted(keys, queries).clip(max=len(keys) - 1)
+    return np.where(keys[place] == queries, values[place], 0)
 
 
 def check_pairs(hypotheses: Sequence[Words], references: Sequence[Sequence[Words]]) -> None:

@@ -92,7 +92,7 @@ def _losses(
 
 
 @dataclass(frozen=True)
-class Foretelling:
+class PerplexityMetrics:
     """How well a text was foretold; `loss` is in nats a token."""
 
     tokens: int
@@ -110,7 +110,7 @@ class Foretelling:
         return {"tokens": self.tokens, **{name: each._asdict() for name, each in found.items()}}
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Foretelling:
+    def from_values(cls, values: Mapping[str, Any]) -> PerplexityMetrics:
         """What `to_values` was made of."""
         try:
             figures = {name: interval_from(values[name]) for name in FIGURES if name in values}
@@ -130,7 +130,7 @@ def foretelling(
     lines: int | None = None,
     block: int = 256,
     rounds: int = ROUNDS,
-) -> Foretelling:
+) -> PerplexityMetrics:
     """The figures of a text of `size` bytes, and of its words and ends of lines if told how many.
 
     Intervals are over the choice of blocks of so many tokens: neighbours are no independent draws.
@@ -159,7 +159,7 @@ def foretelling(
             return None
         return of(lambda x: math.exp(x * n / count))
 
-    return Foretelling(
+    return PerplexityMetrics(
         tokens=n,
         loss=loss,
         perplexity=of(math.exp),
@@ -169,7 +169,7 @@ def foretelling(
     )
 
 
-def summary(found: Foretelling) -> str:
+def summary(found: PerplexityMetrics) -> str:
     """A few lines for a terminal."""
     rows = [("loss", found.loss), ("perplexity", found.perplexity)]
     rows += [("bits per byte", found.bits_per_byte)]

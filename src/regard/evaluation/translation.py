@@ -7,7 +7,7 @@
 BLEU and chrF are those of sacreBLEU to the last digit (Post 2018), and `signatures` says which, as
 it would. Texts are as they are, neither tokenised nor in lower case: its rule 13a cuts both alike.
 
-"BLEU-lower" is the same after lower-casing. Many published figures for Multi30k are BLEU on
+"bleu_lowercase" is the same after lower-casing. Many published figures for Multi30k are BLEU on
 lower-cased words cut by Moses. On its tests, with a twentieth to a third of the words replaced,
 dropped or swapped, that was within 0.03 of BLEU-lower in German and within 0.06 in English (times
 100), so the two may be compared. It holds while full stops only end sentences: Moses leaves others
@@ -41,11 +41,11 @@ from regard.evaluation.bootstrap import (
 from regard.evaluation.caption_bleu import BleuCounts, bleu_counts, sums_over
 from regard.evaluation.chrf import chrf_counts, chrf_each, chrf_of
 
-METRICS = ("BLEU", "BLEU-lower", "chrF", "exact")
+METRICS = ("BLEU", "bleu_lowercase", "chrF", "exact_match")
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class TranslationMetrics:
     """Every figure of one set of translations, all 0 … 1."""
 
     figures: Mapping[str, Interval]  # by the names in METRICS
@@ -57,7 +57,7 @@ class Scores:
     @property
     def count(self) -> int:
         """How many translations there were."""
-        return len(self.per_pair["exact"])
+        return len(self.per_pair["exact_match"])
 
     def to_values(self) -> dict[str, Any]:
         """The same as dictionaries, lists and numbers, for JSON."""
@@ -70,10 +70,10 @@ class Scores:
         }
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Scores:
+    def from_values(cls, values: Mapping[str, Any]) -> TranslationMetrics:
         """What `to_values` was made of."""
         try:
-            rows = {name: rows_from(values["per_pair"][name]) for name in ("chrF", "exact")}
+            rows = {name: rows_from(values["per_pair"][name]) for name in ("chrF", "exact_match")}
             found = cls(
                 figures={name: interval_from(values["figures"][name]) for name in METRICS},
                 per_pair=rows,
@@ -81,9 +81,9 @@ class Scores:
                 length=values["length"],
                 empty=values["empty"],
             )
-            if len(rows["chrF"]) != len(rows["exact"]):
+            if len(rows["chrF"]) != len(rows["exact_match"]):
                 raise ValueError(
-                    f"{len(rows['chrF'])} and {len(rows['exact'])} pairs are not as many"
+                    f"{len(rows['chrF'])} and {len(rows['exact_match'])} pairs are not as many"
                 )
             all_of(str, found.signatures.values())
             return checked(found)
@@ -93,7 +93,7 @@ class Scores:
 
 def assess(
     hypotheses: Sequence[str], references: Sequence[str], *, rounds: int = ROUNDS, seed: int = 0
-) -> Scores:
+) -> TranslationMetrics:
     """Every figure there is: one hypothesis a text, and one translation that is known to be right.
 
     `exact` is the share that is right letter for letter, up to how many spaces there are.
@@ -112,31 +112,31 @@ def assess(
     def interval(statistic: Statistic) -> Interval:
         return bootstrap_of(n, statistic, rounds=rounds, seed=seed)
 
-    return Scores(
+    return TranslationMetrics(
         figures={
             "BLEU": interval(smoothed_bleu_of(cased)),
-            "BLEU-lower": interval(smoothed_bleu_of(lower)),
+            "bleu_lowercase": interval(smoothed_bleu_of(lower)),
             "chrF": interval(chrf_of(letters)),
-            "exact": bootstrap(exact, rounds=rounds, seed=seed),
+            "exact_match": bootstrap(exact, rounds=rounds, seed=seed),
         },
-        per_pair={"chrF": chrf_each(letters), "exact": exact},
+        per_pair={"chrF": chrf_each(letters), "exact_match": exact},
         signatures=signatures(),
         length=float(cased.length.sum() / max(1, cased.wanted.sum())),
         empty=sum(not text.strip() for text in hypotheses),
     )
 
 
-def best(scores: Scores, count: int) -> Int64[np.ndarray, "found"]:
+def best(scores: TranslationMetrics, count: int) -> Int64[np.ndarray, "found"]:
     """The rows of at most `count` translations with the highest chrF, ties by row."""
     return _ranked(-scores.per_pair["chrF"], count)
 
 
-def worst(scores: Scores, count: int) -> Int64[np.ndarray, "found"]:
+def worst(scores: TranslationMetrics, count: int) -> Int64[np.ndarray, "found"]:
     """The rows of at most `count` translations with the lowest chrF, ties by row."""
     return _ranked(scores.per_pair["chrF"], count)
 
 
-def summary(scores: Scores, items: str = "sentences") -> str:
+def summary(scores: TranslationMetrics, items: str = "sentences") -> str:
     """A few lines for a terminal; `items` is what was translated."""
     lines = []
     for name, (value, low, high) in scores.figures.items():
@@ -176,8 +176,10 @@ def words_counted(
     cut: Callable[[str], str], hypotheses: Sequence[str], references: Sequence[str]
 ) -> BleuCounts:
     """Matches and lengths of texts that are cut into words first."""
-    said, known = ([cut(text.rstrip()).split() for text in s] for s in (hypotheses, references))
-    return bleu_counts(said, [[one] for one in known])
+    candidates, known = (
+        [cut(text.rstrip()).split() for text in s] for s in (hypotheses, references)
+    )
+    return bleu_counts(candidates, [[one] for one in known])
 
 
 def words_13a() -> Callable[[str], str]:
@@ -196,7 +198,11 @@ def signatures() -> dict[str, str]:
     from sacrebleu.metrics.chrf import CHRF
 
     named: dict[str, str] = {}
-    for name, metric in (("BLEU", BLEU()), ("BLEU-lower", BLEU(lowercase=True)), ("chrF", CHRF())):
+    for name, metric in (
+        ("BLEU", BLEU()),
+        ("bleu_lowercase", BLEU(lowercase=True)),
+        ("chrF", CHRF()),
+    ):
         metric.corpus_score(["a"], [["a"]])  # it tells its name only after some work
         named[name] = str(metric.get_signature())
     return named

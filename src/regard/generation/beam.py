@@ -1,6 +1,6 @@
 """The best of several drafts that a model writes side by side.
 
-    beam_search(model, images, Rules(begin=1, end=2), beams=5).words      # [[17, 4, 9], …]
+    beam_search(model, images, GenerationConfig(bos_id=1, eos_id=2), beams=5).tokens  # [[17, 4], …]
 
 A draft that starts with a worse word may end as the better text, which greedy writing never finds.
 """
@@ -18,8 +18,8 @@ from torch import Tensor
 from regard.generation.constraints import (
     Gate,
     Generated,
+    GenerationConfig,
     Prompt,
-    Rules,
     S,
     Writer,
     check_still,
@@ -33,7 +33,7 @@ Stop = Literal["first", "likely", "proven"]
 def beam_search(
     model: Writer[S],
     batch: Any,
-    rules: Rules,
+    rules: GenerationConfig,
     *,
     beams: int = 5,
     length_penalty: float = 1.0,
@@ -96,7 +96,7 @@ class _Done(NamedTuple):
 class _Item:
     """One item's drafts, best first, and the best of its finished texts, best first."""
 
-    def __init__(self, rules: Rules, beams: int, penalty: float, stop: Stop) -> None:
+    def __init__(self, rules: GenerationConfig, beams: int, penalty: float, stop: Stop) -> None:
         self.rules, self.beams, self.penalty, self.stop = rules, beams, penalty, stop
         self.drafts: list[_Draft] = []
         self.done: list[_Done] = []
@@ -108,7 +108,7 @@ class _Item:
             total, row, word = draft
             if total == -math.inf:
                 break  # nor is anything after it possible
-            if word == self.rules.end or length == self.rules.longest:
+            if word == self.rules.eos_id or length == self.rules.max_new_tokens:
                 if rank < self.beams:  # what is further down is here to replace ended drafts
                     text = _Link(word, row, links[row])
                     self.done.append(_Done(total / length**self.penalty, text))
@@ -126,7 +126,9 @@ class _Item:
             return True
         # Under a penalty above 0 a draft's limit is highest at the longest length; else now.
         far = self.stop == "proven" and self.penalty > 0
-        limit = self.drafts[0].total / (self.rules.longest if far else length) ** self.penalty
+        limit = (
+            self.drafts[0].total / (self.rules.max_new_tokens if far else length) ** self.penalty
+        )
         return limit <= self.done[-1].score
 
     def settled(self, drafts: Sequence[_Link | None]) -> list[int]:
@@ -138,7 +140,7 @@ class _Item:
         same = 0
         while all(len(text) > same and text[same] == texts[0][same] for text in texts):
             same += 1
-        return [word for word in texts[0][:same] if word != self.rules.end]
+        return [word for word in texts[0][:same] if word != self.rules.eos_id]
 
     def padded(self) -> list[_Draft]:
         """As many drafts as there are beams; those that do not exist are impossible."""
@@ -149,7 +151,7 @@ class _Item:
 def _search(
     model: Writer[S],
     batch: Any,
-    rules: Rules,
+    rules: GenerationConfig,
     prompt: Prompt | None,
     beams: int,
     penalty: float,
@@ -157,14 +159,14 @@ def _search(
     texts: int,
     listen: Callable[[int, list[int]], object] | None,
 ) -> Generated:
-    state = model.start(batch)
+    state = model.new_state(batch)
     words, lengths = first_words(state, rules, prompt)
     gate = Gate(rules, words, lengths)
     items = [_Item(rules, beams, penalty, stop) for _ in range(len(words))]
     going = items
     links: list[_Link | None] = [None] * len(words)
     totals: Tensor | None = None
-    for length in range(1, rules.longest + 1 if items else 0):
+    for length in range(1, rules.max_new_tokens + 1 if items else 0):
         scores = log_chances(model, words, state, lengths, rules)
         lengths = None
         gate.shut(scores, length - 1)
@@ -213,10 +215,10 @@ def _likeliest(
     ]
 
 
-def _add(out: Generated, done: _Done | None, rules: Rules) -> None:
+def _add(out: Generated, done: _Done | None, rules: GenerationConfig) -> None:
     links = _chain(None if done is None else done.text)
-    finished = bool(links) and links[-1].word == rules.end
-    out.words.append([link.word for link in links[: len(links) - finished]])
+    finished = bool(links) and links[-1].word == rules.eos_id
+    out.tokens.append([link.word for link in links[: len(links) - finished]])
     out.scores.append(-math.inf if done is None else done.score)
     out.finished.append(finished)
     out.rows.append([link.row for link in links])

@@ -1,9 +1,9 @@
 """Who writes, by which rules, and what comes out: what every way of writing has in common.
 
-    rules = Rules(begin=1, end=2, longest=20, no_repeat=3)
+    rules = GenerationConfig(bos_id=1, eos_id=2, max_new_tokens=20, no_repeat_ngram_size=3)
 
-`generate` has the ways. Any model that is a `Writer` will do: `start` begins a text for each item
-of a batch, `step` appends words and scores the next one from what its caches hold, and `reorder`
+`sample` has the ways. Any model that is a `Writer` will do: `new_state` begins a text for each item
+of a batch, `decode` appends words and scores the next one from what its caches hold, and `reorder`
 lets texts be dropped or continued twice.
 """
 
@@ -43,45 +43,55 @@ S = TypeVar("S", bound=Texts)
 class Writer(Protocol[S]):
     """A model that writes."""
 
-    def start(self, batch: Any, /) -> S:
+    def new_state(self, batch: Any, /) -> S:
         """One empty text for each item of the batch."""
 
-    def step(self, words: Int[Tensor, "r n"], state: S, /) -> Float[Tensor, "r w"]:
+    def decode(self, words: Int[Tensor, "r n"], state: S, /) -> Float[Tensor, "r w"]:
         """Append words to each text; the scores of the next one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
+class GenerationConfig:
     """How a text begins and ends, and what it may not say."""
 
-    begin: int
+    bos_id: int
     """The word that every text starts from, unless a prompt is given."""
-    end: int
+    eos_id: int
     """The word that ends a text."""
-    longest: int = 32
+    max_new_tokens: int = 32
     """Words at the most, the end counted; a text that gets there stays without an end."""
-    shortest: int = 0
+    min_new_tokens: int = 0
     """Words at the least, the end not counted."""
-    no_repeat: int = 0
+    no_repeat_ngram_size: int = 0
     """Length of a run of words that no text has twice, begin and prompt counted; 0 is no rule."""
-    never: tuple[int, ...] = ()
+    suppress_tokens: tuple[int, ...] = ()
     """Words that are not written at all, such as that for padding."""
 
     def __post_init__(self) -> None:
-        if self.longest < 1:
-            raise ValueError(f"longest={self.longest}: a text has at least 1 word, its end")
-        if not 0 <= self.shortest <= self.longest:
-            raise ValueError(f"shortest={self.shortest} does not lie in 0 … longest={self.longest}")
-        if self.no_repeat < 0:
-            raise ValueError(f"no_repeat={self.no_repeat}: a run of words has at least 1")
-        if self.end in self.never:
-            raise ValueError(f"never={self.never} has the end, {self.end}, so no text could end")
+        if self.max_new_tokens < 1:
+            raise ValueError(
+                f"max_new_tokens={self.max_new_tokens}: a text has at least 1 word, its end"
+            )
+        if not 0 <= self.min_new_tokens <= self.max_new_tokens:
+            raise ValueError(
+                f"min_new_tokens={self.min_new_tokens} does not lie in 0 … "
+                f"max_new_tokens={self.max_new_tokens}"
+            )
+        if self.no_repeat_ngram_size < 0:
+            raise ValueError(
+                f"no_repeat_ngram_size={self.no_repeat_ngram_size}: a run of words has at least 1"
+            )
+        if self.eos_id in self.suppress_tokens:
+            raise ValueError(
+                f"suppress_tokens={self.suppress_tokens} has the end, {self.eos_id}, so no text "
+                "could end"
+            )
 
 
 class Generated(NamedTuple):
     """What was written: the texts of the first item, best first, then those of the next."""
 
-    words: list[list[int]]
+    tokens: list[list[int]]
     """Each text, without begin and end."""
     scores: list[float]
     """The log-probability of each text, its end counted; beams divide it by length^penalty."""
@@ -101,15 +111,15 @@ def check_still(model: object) -> None:
 
 
 def first_words(
-    state: Texts, rules: Rules, prompt: Prompt | None
+    state: Texts, rules: GenerationConfig, prompt: Prompt | None
 ) -> tuple[Int[Tensor, "b n"], list[int] | None]:
     """The words that each text starts from, and how many are its own where that differs."""
     if prompt is None:
-        return torch.full((len(state), 1), rules.begin, device=state.device), None
+        return torch.full((len(state), 1), rules.bos_id, device=state.device), None
     if not isinstance(prompt, Tensor):
         lengths = [len(words) for words in prompt]
         longest = max(lengths, default=0)
-        rows = [[*words, *[rules.begin] * (longest - len(words))] for words in prompt]
+        rows = [[*words, *[rules.bos_id] * (longest - len(words))] for words in prompt]
         if len(rows) == len(state) and min(lengths, default=1):
             same = len(set(lengths)) <= 1
             found = torch.tensor(rows, dtype=torch.long, device=state.device)
@@ -127,13 +137,17 @@ def first_words(
 
 
 def log_chances(
-    model: Writer[S], words: Int[Tensor, "r n"], state: S, lengths: list[int] | None, rules: Rules
+    model: Writer[S],
+    words: Int[Tensor, "r n"],
+    state: S,
+    lengths: list[int] | None,
+    rules: GenerationConfig,
 ) -> Float[Tensor, "r w"]:
     """Append words to each text; the log-probability of each next one, in float32 at the least."""
     own = () if lengths is None else (lengths,)  # told only where texts differ in length
-    logits = model.step(words, state, *own)
+    logits = model.decode(words, state, *own)
     w = logits.shape[-1]
-    if not all(0 <= word < w for word in (rules.end, *rules.never)):
+    if not all(0 <= word < w for word in (rules.eos_id, *rules.suppress_tokens)):
         raise ValueError(f"the model knows words 0 … {w - 1}, and the rules name others: {rules}")
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
 
@@ -141,12 +155,14 @@ def log_chances(
 class Gate:
     """Shuts out the words that the rules forbid, by what was written so far."""
 
-    def __init__(self, rules: Rules, words: Int[Tensor, "r n"], lengths: list[int] | None) -> None:
+    def __init__(
+        self, rules: GenerationConfig, words: Int[Tensor, "r n"], lengths: list[int] | None
+    ) -> None:
         self.rules, device = rules, words.device
-        self.never = torch.tensor(rules.never, dtype=torch.long, device=device)
-        self.early = torch.tensor([*rules.never, rules.end], device=device)
+        self.never = torch.tensor(rules.suppress_tokens, dtype=torch.long, device=device)
+        self.early = torch.tensor([*rules.suppress_tokens, rules.eos_id], device=device)
         self.written: Tensor | None = None  # nobody asks for it without a rule about runs
-        if rules.no_repeat:
+        if rules.no_repeat_ngram_size:
             self.written = words if lengths is None else _right_aligned(words, lengths)
 
     def note(self, words: Int[Tensor, "r 1"]) -> None:
@@ -161,15 +177,15 @@ class Gate:
 
     def shut(self, scores: Float[Tensor, "r w"], length: int) -> None:
         """Put −∞, in place, on words that are shut out; a text with none left may end."""
-        rules, n, t = self.rules, self.rules.no_repeat, 0
-        shut = self.early if length < rules.shortest else self.never
-        tight = n > 0 or len(rules.never) > 0
+        rules, n, t = self.rules, self.rules.no_repeat_ngram_size, 0
+        shut = self.early if length < rules.min_new_tokens else self.never
+        tight = n > 0 or len(rules.suppress_tokens) > 0
         if self.written is not None:
             t = self.written.shape[1]
         # At most the end, those never written and one for each word so far are shut: of a larger
         # vocabulary something is left.
-        tight = tight and scores.shape[-1] <= 1 + len(rules.never) + t
-        end = scores[:, rules.end].clone() if tight else None
+        tight = tight and scores.shape[-1] <= 1 + len(rules.suppress_tokens) + t
+        end = scores[:, rules.eos_id].clone() if tight else None
         if len(shut):
             scores.index_fill_(1, shut, -torch.inf)
         if self.written is not None and n <= t:
@@ -180,7 +196,7 @@ class Gate:
             scores[row, runs[row, at, -1]] = -torch.inf
         if end is not None:
             stuck = torch.isneginf(scores).all(-1)
-            scores[:, rules.end] = torch.where(stuck, end, scores[:, rules.end])
+            scores[:, rules.eos_id] = torch.where(stuck, end, scores[:, rules.eos_id])
 
 
 def _right_aligned(words: Int[Tensor, "r n"], lengths: list[int]) -> Int[Tensor, "r n"]:

@@ -20,11 +20,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import MultiHead, Place, attend_fused, causal
-from regard.attention.pos_embed import Rotary, rotate
+from regard.attention import MultiHeadAttention, PositionalEncoding, attend_fused, causal
+from regard.attention.pos_embed import Rope, rotate
 from regard.generation.memory import Memory
 from regard.models.block import Block
-from regard.models.layers import FeedForward, StochasticDepth
+from regard.models.layers import MLP, DropPath
 from regard.models.norm import LayerNorm, has_triton
 
 Apply = Callable[[Tensor], Tensor]
@@ -34,7 +34,7 @@ Add = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 class PreparedCross(NamedTuple):
     """What a step needs of the layer that reads a context."""
 
-    layer: MultiHead
+    layer: MultiHeadAttention
     to_q: Apply
     to_out: Apply
     add: Add
@@ -47,7 +47,7 @@ class PreparedBlock(NamedTuple):
     sub-layer is to see of it.
     """
 
-    attention: MultiHead
+    attention: MultiHeadAttention
     to_qkv: Apply
     attention_out: Apply
     add_attention: Add
@@ -64,7 +64,7 @@ class Prepared(NamedTuple):
 
     first: Apply
     blocks: list[PreparedBlock]
-    rotary: Rotary | None
+    rotary: Rope | None
     score: Apply
     copies: list[tuple[Tensor, Tensor]]
     """Parts of tensors that were joined, and the weights they are copies of."""
@@ -86,11 +86,11 @@ class Prepared(NamedTuple):
 
 PARTS = {
     Block,
-    MultiHead,
-    FeedForward,
-    StochasticDepth,
-    Place,  # those that add to scores are classes of their own
-    Rotary,
+    MultiHeadAttention,
+    MLP,
+    DropPath,
+    PositionalEncoding,  # those that add to scores are classes of their own
+    Rope,
     LayerNorm,
     nn.RMSNorm,
     nn.Linear,
@@ -125,8 +125,8 @@ def can_be_lean(decoder: nn.ModuleList, norm: nn.Module, to_words: nn.Module | N
                 continue
             if layer.attention is not attend_fused or layer.beta is not None or layer.mask != mask:
                 return False
-        bases.add(getattr(block.attention.place, "base", None))
-        if block.cross is not None and type(block.cross.place) is not Place:
+        bases.add(getattr(block.attention.pos_embed, "base", None))
+        if block.cross is not None and type(block.cross.pos_embed) is not PositionalEncoding:
             return False
     return len(bases) == 1
 
@@ -149,14 +149,14 @@ def prepare(
         return product(weight, bias, rows)
 
     blocks = [block for block in decoder if isinstance(block, Block)]
-    pre = blocks[0].order == "pre"
+    pre = blocks[0].norm_first
     # Before each sub-layer a norm, and one behind the last; or one after each.
     norms = [norm for block in blocks for norm in norms_of(block)]
     after = iter([*norms[1:], norm] if pre else norms)
 
     def prepared(block: Block) -> PreparedBlock:
-        own, feed, cross = block.attention, block.feed_forward, None
-        assert isinstance(feed, FeedForward)
+        own, feed, cross = block.attention, block.mlp, None
+        assert isinstance(feed, MLP)
         add_attention = adding(next(after), pre=pre)
         if block.cross is not None:
             to_q, to_out = linear(block.cross.to_q), linear(block.cross.to_out)
@@ -168,24 +168,24 @@ def prepare(
             add_attention=add_attention,
             cross=cross,
             activation=feed.activation,
-            to_hidden=linear(feed.to_hidden),
-            to_gate=None if feed.to_gate is None else linear(feed.to_gate),
-            to_out=linear(feed.to_out),
+            to_hidden=linear(feed.fc1),
+            to_gate=None if feed.gate is None else linear(feed.gate),
+            to_out=linear(feed.fc2),
             add=adding(next(after), pre=pre),
         )
 
-    place = blocks[0].attention.place
+    place = blocks[0].attention.pos_embed
     return Prepared(
         first=norms[0].forward if pre else lambda x: x,
         blocks=[prepared(block) for block in blocks],
-        rotary=place if isinstance(place, Rotary) else None,
+        rotary=place if isinstance(place, Rope) else None,
         score=scoring(table, copies, rows),
         copies=copies,
     )
 
 
 def norms_of(block: Block) -> list[nn.Module]:
-    norms = (block.attention_norm, block.cross_norm, block.feed_forward_norm)
+    norms = (block.attention_norm, block.cross_norm, block.mlp_norm)
     return [norm for norm in norms if norm is not None]
 
 

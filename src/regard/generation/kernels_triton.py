@@ -80,9 +80,9 @@ def keep_and_read(
     tl.store(values + here * store_slot + column, new_v, room)
     for at in tl.static_range(SHARE):
         head = group * SHARE + at
-        asked = tl.load(q + row * q_row + head * q_head + column, there, 0.0).to(tl.float32) * beta
+        query = tl.load(q + row * q_row + head * q_head + column, there, 0.0).to(tl.float32) * beta
         # The new word first, from where it is; then those before it.
-        highest = tl.sum(asked * new_k.to(tl.float32), 0)
+        highest = tl.sum(query * new_k.to(tl.float32), 0)
         total = 1.0
         read = new_v.to(tl.float32)
         for start in range(0, here, KEYS):
@@ -90,13 +90,13 @@ def keep_and_read(
             some = (slot < here)[:, None] & there[None, :]
             at_slot = slot[:, None] * store_slot + column[None, :]
             seen = tl.load(keys + at_slot, some, 0.0).to(tl.float32)
-            scores = tl.where(slot < here, tl.sum(seen * asked[None, :], 1), float("-inf"))
+            scores = tl.where(slot < here, tl.sum(seen * query[None, :], 1), float("-inf"))
             higher = tl.maximum(highest, tl.max(scores, 0))
             shrink = tl.exp(highest - higher)
             shares = tl.exp(scores - higher)
-            said = tl.load(values + at_slot, some, 0.0).to(tl.float32)
+            value = tl.load(values + at_slot, some, 0.0).to(tl.float32)
             total = total * shrink + tl.sum(shares, 0)
-            read = read * shrink + tl.sum(shares[:, None] * said, 0)
+            read = read * shrink + tl.sum(shares[:, None] * value, 0)
             highest = higher
         place_out = out + (row * groups * SHARE + head) * width + column
         tl.store(place_out, read / total, there)

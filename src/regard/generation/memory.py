@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention import KVCache, MultiHead, Positions
+from regard.attention import KVCache, MultiHeadAttention, Positions
 from regard.attention.call import Call
 from regard.attention.kernels.sdpa import whole
 from regard.models.block import BlockCache
@@ -29,10 +29,10 @@ class Memory(Protocol):
     items: int
     """Rows of the context; rows of words follow one another in as many equal groups."""
 
-    def own(self, at: int, layer: MultiHead, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def own(self, at: int, layer: MultiHeadAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Keep the new keys and values of block `at`, (r g 1 d); what (r h 1 d) queries read."""
 
-    def context(self, at: int, layer: MultiHead, q: Tensor) -> Tensor:
+    def context(self, at: int, layer: MultiHeadAttention, q: Tensor) -> Tensor:
         """What queries, (items h texts d), read of the context in block `at`."""
 
 
@@ -50,7 +50,7 @@ class Growing:
         self.positions: Positions = range(length, length + 1)
         self.items = 0 if context is None else len(context)
 
-    def own(self, at: int, layer: MultiHead, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def own(self, at: int, layer: MultiHeadAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         cache = self.caches[at].attention
         assert isinstance(cache, KVCache)  # of a layer that `can_be_lean` knows
         k, v, where = cache.append(k, v, self.positions)
@@ -58,7 +58,7 @@ class Growing:
         tell(layer, q, k, v, read, self.positions, where, own=True)
         return read
 
-    def context(self, at: int, layer: MultiHead, q: Tensor) -> Tensor:
+    def context(self, at: int, layer: MultiHeadAttention, q: Tensor) -> Tensor:
         cache = self.caches[at].cross
         assert isinstance(cache, KVCache) and self.seen is not None
         if cache.kept is None:
@@ -74,7 +74,10 @@ class Growing:
 
 
 def keep_context(
-    layer: MultiHead, context: Float[Tensor, "b m w"], where: Positions | None, cache: KVCache
+    layer: MultiHeadAttention,
+    context: Float[Tensor, "b m w"],
+    where: Positions | None,
+    cache: KVCache,
 ) -> None:
     """Keys and values of a context, made once. All steps read them: heads lie side by side."""
     k, v = (layer.split(to(context), layer.groups) for to in (layer.to_k, layer.to_v))
@@ -100,7 +103,7 @@ def read_some(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
 
 
 def tell(
-    layer: MultiHead,
+    layer: MultiHeadAttention,
     q: Tensor,
     k: Tensor,
     v: Tensor,

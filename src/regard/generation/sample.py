@@ -1,7 +1,7 @@
 """Let a model write: the likeliest word each time, several drafts at once, or by chance.
 
-    rules = Rules(begin=1, end=2, longest=20)
-    greedy(model, images, rules).words              # [[17, 4, 9], …], without begin and end
+    rules = GenerationConfig(bos_id=1, eos_id=2, max_new_tokens=20)
+    greedy(model, images, rules).tokens             # [[17, 4, 9], …], without begin and end
     beam_search(model, images, rules, beams=5)
     sample(model, images, rules, temperature=0.8, top_p=0.9, generator=torch.Generator())
 
@@ -28,8 +28,8 @@ from regard.generation.beam import beam_search
 from regard.generation.constraints import (
     Gate,
     Generated,
+    GenerationConfig,
     Prompt,
-    Rules,
     S,
     Writer,
     check_still,
@@ -39,8 +39,8 @@ from regard.generation.constraints import (
 
 __all__ = [
     "Generated",
+    "GenerationConfig",
     "Listen",
-    "Rules",
     "Writer",
     "beam_search",
     "check_still",
@@ -59,7 +59,7 @@ far, without begin and end; where it answers True the text ends there."""
 def greedy(
     model: Writer[S],
     batch: Any,
-    rules: Rules,
+    rules: GenerationConfig,
     *,
     prompt: Prompt | None = None,
     listen: Listen | None = None,
@@ -71,7 +71,7 @@ def greedy(
 def sample(
     model: Writer[S],
     batch: Any,
-    rules: Rules,
+    rules: GenerationConfig,
     *,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -135,7 +135,7 @@ def narrowed(scores: Float[Tensor, "r w"], top_k: int | None, top_p: float) -> F
 def _write(
     model: Writer[S],
     batch: Any,
-    rules: Rules,
+    rules: GenerationConfig,
     prompt: Prompt | None,
     texts: int,
     pick: Callable[[Tensor], Tensor],
@@ -143,13 +143,13 @@ def _write(
 ) -> Generated:
     check_still(model)
     with torch.inference_mode():
-        return _write_on(model, model.start(batch), rules, prompt, texts, pick, listen)
+        return _write_on(model, model.new_state(batch), rules, prompt, texts, pick, listen)
 
 
 def _write_on(
     model: Writer[S],
     state: S,
-    rules: Rules,
+    rules: GenerationConfig,
     prompt: Prompt | None,
     texts: int,
     pick: Callable[[Tensor], Tensor],
@@ -159,7 +159,7 @@ def _write_on(
     gate = Gate(rules, words, lengths)
     owners = list(range(len(words) * texts))  # the text that each row of the batch writes
     out = Generated(
-        words=[[] for _ in owners],
+        tokens=[[] for _ in owners],
         scores=[0.0 for _ in owners],
         finished=[False for _ in owners],
         rows=[[] for _ in owners],
@@ -172,17 +172,17 @@ def _write_on(
                 continue  # it waits for the others of its item
             out.rows[text].append(row if news.step else row // texts)
             out.scores[text] += gain
-            if word == rules.end:
+            if word == rules.eos_id:
                 out.finished[text] = True
             else:
-                out.words[text].append(word)
-                if listen is not None and listen(text, out.words[text]):
+                out.tokens[text].append(word)
+                if listen is not None and listen(text, out.tokens[text]):
                     out.finished[text] = True
 
     # A GPU writes a word while the host still reads the one before it. When all is over that is
     # found out one word too late, and the word is forgotten.
     late: list[_News] = []
-    for step in range(rules.longest if owners else 0):
+    for step in range(rules.max_new_tokens if owners else 0):
         scores = log_chances(model, words, state, lengths, rules)
         lengths = None
         if step == 0 and texts > 1:  # one pass over the prompt serves all texts of an item

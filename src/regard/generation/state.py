@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regard.models.decoder import Decoder
 
 
-class Writing:
+class DecodingState:
     """Texts being written: what they are about, how long they are, what the blocks remember.
 
     There are as many texts, in rows that follow one another, about each item. As long as all have
@@ -53,7 +53,8 @@ class Writing:
             raise ValueError(f"texts of {self.length} words go on by the same number of words each")
         if len(lengths) != len(self) or not all(1 <= length <= n for length in lengths):
             raise ValueError(
-                f"lengths={list(lengths)[:8]} for {len(self)} texts in rows of {n}: one for each, "
+                f"lengths={list(lengths)[:8]} for {len(self)} texts in rows of {n}: one "
+                "for each, "
                 f"of 1 … {n}"
             )
         if any(length < n for length in lengths):

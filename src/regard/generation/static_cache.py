@@ -25,8 +25,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import MultiHead, Positions
-from regard.attention.cache import Remembers, keys_of
+from regard.attention import MultiHeadAttention, Positions
+from regard.attention.cache import Cache, keys_of
 from regard.generation.fused_decode import Prepared, can_step
 from regard.generation.memory import Memory, nowhere, read_some, tell
 from regard.models.block import BlockCache
@@ -167,7 +167,7 @@ class Slots:
             zero = torch.zeros((), dtype=room.shape.kind, device=self.here.device)
             self.ahead = torch.where(slots <= self.here, zero, -torch.inf)[:, None, None]
 
-    def own(self, at: int, layer: MultiHead, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def own(self, at: int, layer: MultiHeadAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         store = self.room.store[at]
         if self.ahead is None:
             from regard.generation.kernels_triton import read_on
@@ -186,7 +186,7 @@ class Slots:
             tell(layer, q[rows], k, v, read[rows], self.here[rows], where, own=True)
         return read
 
-    def context(self, at: int, layer: MultiHead, q: Tensor) -> Tensor:
+    def context(self, at: int, layer: MultiHeadAttention, q: Tensor) -> Tensor:
         room = self.room
         assert room.seen is not None
         k, v = room.seen[at]
@@ -247,7 +247,7 @@ def lend(model: nn.Module, user: object, shape: Shape, prepare: Callable[[], Pre
     return room
 
 
-def kept(cache: Remembers | None) -> tuple[Tensor, Tensor]:
+def kept(cache: Cache | None) -> tuple[Tensor, Tensor]:
     """The keys and values of a cache that has some."""
     found = keys_of(cache)
     assert found is not None

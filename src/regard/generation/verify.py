@@ -115,9 +115,11 @@ def through_cache(
     model: GPT, tokens: Int[Tensor, "1 n"], prefill: int = 1
 ) -> Float[Tensor, "m words"]:
     """The scores after the first tokens, taken at once, and after each further one."""
-    state = model.start(1)
-    scores = [model.step(tokens[:, :prefill], state)]
-    scores += [model.step(tokens[:, at : at + 1], state) for at in range(prefill, tokens.shape[1])]
+    state = model.new_state(1)
+    scores = [model.decode(tokens[:, :prefill], state)]
+    scores += [
+        model.decode(tokens[:, at : at + 1], state) for at in range(prefill, tokens.shape[1])
+    ]
     return torch.cat(scores)
 
 

@@ -89,5 +89,6 @@ def does_not_fit(batch: int, smaller: int, device: torch.device, unit: str) -> U
     steps = "the same steps" if times * smaller == batch else f"steps of {times * smaller}"
     return UserError(
         f"a batch of {batch} {unit} does not fit into {where}; {smaller} do: "
-        f"--batch {smaller} --train.accumulate {times} makes {steps}"
+        f"--batch-{'tokens' if unit == 'tokens' else 'size'} {smaller} --train.grad-accum-steps "
+        f"{times} makes {steps}"
     )

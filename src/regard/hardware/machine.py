@@ -56,8 +56,8 @@ def commit() -> str | None:
 
     def git(*words: str) -> str:
         # The index is the user's: `status` alone would take its lock, to refresh it.
-        asked = ("git", "--no-optional-locks", "-C", str(here), *words)
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=5, check=True)
+        command = ("git", "--no-optional-locks", "-C", str(here), *words)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
         return done.stdout.strip()
 
     try:
@@ -74,6 +74,6 @@ def cpu_name() -> str:
         if found := re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE):
             return found[1].strip()
     if sys.platform == "darwin":
-        asked = ("sysctl", "-n", "machdep.cpu.brand_string")
-        return subprocess.run(asked, capture_output=True, text=True, timeout=5).stdout.strip()
+        command = ("sysctl", "-n", "machdep.cpu.brand_string")
+        return subprocess.run(command, capture_output=True, text=True, timeout=5).stdout.strip()
     return platform.processor() or platform.machine()

@@ -88,8 +88,8 @@ class WordMaps:
 
     def by_method(self) -> dict[str, Float[np.ndarray, "w"]]:
         """The maps that there are, by the names that METHODS has."""
-        asked = {"left out": self.left_out, "gradient": self.gradient}
-        return asked if self.attention is None else {**asked, "attention": self.attention}
+        maps = {"left out": self.left_out, "gradient": self.gradient}
+        return maps if self.attention is None else {**maps, "attention": self.attention}
 
 
 def word_maps(
@@ -139,7 +139,7 @@ def left_out(
     say both, it finds in neither: without one, the other still says it.
     """
     texts = [list(tokens), *(without(tokens, [span]) for span in spans)]
-    shares = asked(probability, texts)[:, answer].double()
+    shares = probabilities_of(probability, texts)[:, answer].double()
     # A share that rounds to 0 has no logarithm; it is as small as a number can be.
     logs = shares.clamp(min=torch.finfo(shares.dtype).tiny).log()
     return (logs[0] - logs[1:]).numpy()
@@ -166,9 +166,9 @@ def integrated_gradients(
     for start, end in spans:
         moving[start:end] = True
     with torch.no_grad():
-        whole = model.bert.embed(words)[0]
-        every = torch.arange(model.config.words, device=words.device)
-        way = (whole - model.bert.embed(every).mean(0)).masked_fill(
+        whole = model.bert.token_embedding(words)[0]
+        every = torch.arange(model.config.vocab_size, device=words.device)
+        way = (whole - model.bert.token_embedding(every).mean(0)).masked_fill(
             ~moving.to(words.device)[:, None], 0.0
         )
         ends = log_odds(model, words, kinds, torch.stack((whole - way, whole)), answer)
@@ -222,7 +222,7 @@ def attention_read(
     with torch.no_grad(), watch(model, "bert.blocks.*.attention") as seen:
         model(words, kinds)
         flow = seen.rollout()[0]
-    row = flow[0] if model.config.pool == "first" else flow.mean(0)
+    row = flow[0] if model.config.pool == "cls" else flow.mean(0)
     return row.cpu().double().numpy()
 
 
@@ -281,7 +281,9 @@ def padded(
     return words, kinds if pairs else None, None if same else where
 
 
-def asked(probability: Probability, texts: Sequence[Sequence[Token]]) -> Float[Tensor, "b classes"]:
+def probabilities_of(
+    probability: Probability, texts: Sequence[Sequence[Token]]
+) -> Float[Tensor, "b classes"]:
     """The probabilities of any number of texts, on the host."""
     parts = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
     return torch.cat([checked(probability(part), len(part), "texts").cpu() for part in parts])
@@ -311,7 +313,7 @@ def log_odds(
 @contextmanager
 def embedding(model: TextClassifier, vectors: Float[Tensor, "b n c"]) -> Iterator[None]:
     """Words, whatever they are, have these vectors."""
-    handle = model.bert.embed.register_forward_hook(lambda *_: vectors)
+    handle = model.bert.token_embedding.register_forward_hook(lambda *_: vectors)
     try:
         yield
     finally:

@@ -87,12 +87,12 @@ class CacheExplanation:
     def __rich__(self) -> Text:
         """The same for a terminal, where entries have colours."""
         n = len(self.words)
-        told = Text(f"{self.name}: {n - 1} tokens, and {self.words[-1]!r} as one more\n\n")
+        text = Text(f"{self.name}: {n - 1} tokens, and {self.words[-1]!r} as one more\n\n")
         if n <= MOST:
-            told.append_text(cache_grid(self.words, self.allowed.cpu().numpy()))
+            text.append_text(cache_grid(self.words, self.allowed.cpu().numpy()))
         else:
-            told.append(f"(a grid is drawn of texts of up to {MOST - 1} tokens)\n")
-        return told.append("\n" + "\n".join((*self.counted(), "", *self.measured())))
+            text.append(f"(a grid is drawn of texts of up to {MOST - 1} tokens)\n")
+        return text.append("\n" + "\n".join((*self.counted(), "", *self.measured())))
 
     def counted(self) -> Iterator[str]:
         """Lines on how many entries there are, how many scores they cost, and what is kept."""
@@ -139,14 +139,14 @@ def explain(
 ) -> CacheExplanation:
     """Write the likeliest token behind a text through the cache, and compare with whole maps."""
     check_still(model)
-    caches = model.caches()
+    caches = model.new_caches()
     first = caches[0].attention
     if not isinstance(first, KVCache):
         raise UserError(
             f"--explain-cache shows which keys and values are kept, and {model.config.attention} "
             "attention keeps two sums of one size instead, however long the text"
         )
-    scores = model.decode(tokens, positions=range(tokens.shape[1]), caches=caches)[:, -1]
+    scores = model.next_token_logits(tokens, positions=range(tokens.shape[1]), caches=caches)[:, -1]
     hidden = [vocabulary.special(special) for special in vocabulary.specials]
     scores[:, hidden] = -torch.inf  # these are nothing to show
     longer = torch.cat([tokens, scores.argmax(-1, keepdim=True)], 1)
@@ -185,8 +185,8 @@ def new_row(
 ) -> Float[Tensor, "layers heads n"]:
     """Let the caches take the last token; what each head looked at, by where the keys are."""
     n = tokens.shape[1]
-    with watch(model, "decoder.*.attention") as seen:
-        model.decode(tokens[:, -1:], positions=range(n - 1, n), caches=caches)
+    with watch(model, "blocks.*.attention") as seen:
+        model.next_token_logits(tokens[:, -1:], positions=range(n - 1, n), caches=caches)
     rows = []
     for layer in seen.values():
         weights = layer.weights()[0, :, 0]  # heads, slots

@@ -31,8 +31,8 @@ def caption_maps(
     where = [[*range(len(text) + 1), *[-1] * (n - 1 - len(text))] for text in words]
     device = context.device
     check_still(model)
-    with torch.no_grad(), watch(model, "decoder.*.cross") as seen:
-        model.decode(
+    with torch.no_grad(), watch(model, "blocks.*.cross") as seen:
+        model.next_token_logits(
             torch.tensor(lines, device=device),
             context,
             positions=torch.tensor(where, device=device),

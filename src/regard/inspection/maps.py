@@ -65,11 +65,14 @@ def image_maps(
     if not len(images):
         raise ValueError("there are 0 images to look at; maps need at least 1")
     device = next(model.parameters()).device
-    grid = (images.shape[-2] // model.config.patch, images.shape[-1] // model.config.patch)
+    grid = (
+        images.shape[-2] // model.config.patch_size,
+        images.shape[-1] // model.config.patch_size,
+    )
     count = grid[0] * grid[1]
     if patch is not None and not 0 <= patch < count:
         raise ValueError(f"patch={patch}: the image has {count}, from 0 to {count - 1}")
-    rows = asked(model) if patch is None else [patch]
+    rows = answer_rows(model) if patch is None else [patch]
     heads, rollout = [], []
     with evaluating(model), torch.no_grad():
         for part in images.split(images_at_once(model, grid)):
@@ -82,7 +85,7 @@ def image_maps(
     return ImageMaps(np.concatenate(heads), np.concatenate(rollout))
 
 
-def asked(model: ViT) -> list[int] | None:
+def answer_rows(model: ViT) -> list[int] | None:
     """The rows of a map that the answer is read off: the class token's, which is last, or all."""
     return None if model.class_token is None else [-1]
 

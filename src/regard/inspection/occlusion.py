@@ -27,7 +27,7 @@ Tell = Callable[[int, int], object]  # how many patches are done, and of how man
 
 
 @dataclass(frozen=True)
-class Falls:
+class Occlusion:
     """Probabilities, and how far each falls without each patch: of a class, or of several words."""
 
     names: tuple[str, ...]

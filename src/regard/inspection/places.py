@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention import MultiHead
+from regard.attention import MultiHeadAttention
 from regard.attention.channel import ChannelAttention, ChannelCall
-from regard.attention.watch import Watching
+from regard.attention.watch import Watch
 from regard.errors import UserError
 
 CHANNEL_WORDS = "In this model channels read channels, and there is no map of places to show."
@@ -22,7 +22,7 @@ CHANNEL_WORDS = "In this model channels read channels, and there is no map of pl
 
 def has_places(model: nn.Module) -> bool:
     """Whether tokens read tokens anywhere in it; a map between channels has no places."""
-    layers = [layer for layer in model.modules() if isinstance(layer, MultiHead)]
+    layers = [layer for layer in model.modules() if isinstance(layer, MultiHeadAttention)]
     return not all(isinstance(layer.attention, ChannelAttention) for layer in layers)
 
 
@@ -32,13 +32,13 @@ def expect_places(path: Path, model: nn.Module) -> None:
         raise UserError(f"{path}: {CHANNEL_WORDS[0].lower()}{CHANNEL_WORDS[1:-1]}")
 
 
-def token_maps(seen: Watching) -> Float[Tensor, "b layers h n m"]:
+def token_maps(seen: Watch) -> Float[Tensor, "b layers h n m"]:
     """The maps of all layers that were watched, if all are between tokens."""
     check_tokens(seen)
     return torch.stack([layer.weights() for layer in seen.values()], 1)
 
 
-def check_tokens(seen: Watching) -> None:
+def check_tokens(seen: Watch) -> None:
     """Refuse a layer whose map is between channels, whatever its shape is."""
     for name, layer in seen.items():
         if isinstance(layer.call, ChannelCall):

@@ -28,7 +28,7 @@ from regard.inspection.places import check_tokens, token_maps
 from regard.inspection.summaries import HeadSummaries, Yardstick
 from regard.models.bert import Bert
 from regard.models.gpt import GPT
-from regard.models.seq2seq import Sentences, Seq2Seq
+from regard.models.seq2seq import Seq2Seq, TokenBatch
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -75,11 +75,11 @@ def text_layers(
 ) -> Layers[Float[Tensor, "b heads n n"]]:
     """The same a layer at a time."""
     check_still(model)
-    with torch.no_grad(), watch(model, "decoder.*.attention") as seen:
+    with torch.no_grad(), watch(model, "blocks.*.attention") as seen:
         model(words, positions=positions)
     check_tokens(seen)
     calls = list(seen.values())
-    kept = [part for each in calls for part in (each.call.q, each.call.k, each.call.v, each.read)]
+    kept = [part for each in calls for part in (each.call.q, each.call.k, each.call.v, each.output)]
     return Layers([each.weights for each in calls], sum(part.nbytes for part in kept))
 
 
@@ -102,7 +102,7 @@ def bert_maps(
 
 def alignment_maps(
     model: Seq2Seq,
-    source: Sentences,
+    source: TokenBatch,
     words: Int[Tensor, "r n"],
     *,
     positions: Positions | None = None,
@@ -113,7 +113,7 @@ def alignment_maps(
     either side, at position −1, has zeros.
     """
     check_still(model)
-    with torch.no_grad(), watch(model, "decoder.*.cross") as seen:
+    with torch.no_grad(), watch(model, "blocks.*.cross") as seen:
         model(source, words, positions=positions)
         maps = token_maps(seen)
     # Translations of one sentence were queries of one call: b layers h (k n) m → r layers h n m.
@@ -122,7 +122,7 @@ def alignment_maps(
 
 def reading_item(
     name: str,
-    asked: Sequence[str],
+    queries: Sequence[str],
     read: Sequence[str] | None,
     maps: Layers[Float[np.ndarray, "heads n m"]] | Iterable[Float[np.ndarray, "heads n m"]],
     *,
@@ -131,20 +131,20 @@ def reading_item(
 ) -> dict[str, Any]:
     """One text for the page's view "reading": the mean of all heads first, then each head.
 
-    `asked` are the words that look, each with the space before it if there is one, so that they
+    `queries` are the words that look, each with the space before it if there is one, so that they
     make the text when joined; `read` those looked at, or None where they are the same text. Where
     it is not known whether maps are `causal`, which is to say zero beyond the diagonal, all of them
     are looked through first. `Layers` are gone through once more when somebody asks what the heads
     do; of other maps that is measured at once.
     """
-    n, m = len(asked), len(asked if read is None else read)
+    n, m = len(queries), len(queries if read is None else read)
     layers = maps if isinstance(maps, Layers) else in_memory(maps)
     if causal is None:
         causal = read is None and not any(np.triu(layer, 1).any() for layer in layers)
     packs: list[HeadMaps] = []
     total: Any = 0
 
-    def told(heads: Float[np.ndarray, "heads n m"]) -> tuple[HeadMaps, Any]:
+    def maps_and_sum(heads: Float[np.ndarray, "heads n m"]) -> tuple[HeadMaps, Any]:
         return head_maps(heads, causal=causal), heads.sum(0)
 
     with ThreadPoolExecutor(2) as threads:  # numpy works without the interpreter: two cores help
@@ -154,7 +154,7 @@ def reading_item(
                     f"{n} words that look at {m} have maps of shape {layer.shape}, "
                     "not (heads, words that look, words looked at)"
                 )
-            for pack, summed in threads.map(told, filter(len, np.array_split(layer, 2))):
+            for pack, summed in threads.map(maps_and_sum, filter(len, np.array_split(layer, 2))):
                 packs.append(pack)
                 total = total + summed
     if not packs:
@@ -170,11 +170,11 @@ def reading_item(
     def shown() -> Iterator[Float[np.ndarray, "n m"]]:
         return chain(first, chain.from_iterable(layers))
 
-    measure = Yardstick(asked if read is None else None, n, m, causal=causal)
+    measure = Yardstick(queries if read is None else None, n, m, causal=causal)
     summaries = HeadSummaries(measure, shown, layers.size)
     return {
         "name": name,
-        "asked": list(asked),
+        "asked": list(queries),
         "read": None if read is None else list(read),
         "grid": [len(layers), heads],
         "heads": names,

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from regard.evaluation.bootstrap import Interval
-from regard.inspection.attribution import Probability, Span, Token, asked, check, without
+from regard.inspection.attribution import Probability, Span, Token, check, probabilities_of, without
 from regard.inspection.faithfulness import Curves, area, gains, ranked, steps_of, written
 
 
@@ -73,7 +73,7 @@ def word_faithfulness(
 
     counts = [steps_of(len(words), steps) for words in spans]
     shares = [each / each[-1] for each in counts]
-    answers = asked(probability, texts).argmax(-1).tolist()
+    answers = probabilities_of(probability, texts).argmax(-1).tolist()
     followed = {
         name: follow(probability, texts, spans, answers, several, counts)
         for name, several in ranks.items()
@@ -121,7 +121,7 @@ def follow(
                     gone = (rank >= count) if inserting else (rank < count)
                     spans_gone = [span for span, out in zip(words, gone, strict=True) if out]
                     shown.append(without(text, spans_gone))
-    found = asked(probability, shown).double().numpy()
+    found = probabilities_of(probability, shown).double().numpy()
 
     curves, start = [], 0
     for answer, several, ends in zip(answers, ranks, counts, strict=True):

@@ -67,7 +67,7 @@ class Options:
     """Where that is trained; auto takes a GPU if there is one."""
     docs: Path | None = None
     """A folder for theory.md: claim by claim, with pictures."""
-    sheet: int | None = None
+    worksheet: int | None = None
     """Write a worksheet and its key, with numbers drawn by this seed."""
     grade: Path | None = None
     """Mark the answers in this file."""
@@ -104,14 +104,14 @@ def lab(options: Options, numbers: dict[str, Any]) -> int:
     """Check claims, or write or mark a worksheet on them."""
     for name in options.claims:
         load_claim(name)  # says which was meant
-    if options.sheet is not None and options.grade is not None:
-        raise UserError("--sheet writes a worksheet and --grade marks one: one at a time")
+    if options.worksheet is not None and options.grade is not None:
+        raise UserError("--worksheet writes a worksheet and --grade marks one: one at a time")
     claims = options.claims or tuple(CLAIMS)
-    if options.sheet is not None or options.grade is not None:
+    if options.worksheet is not None or options.grade is not None:
         from regard.lab import marking, worksheet
 
-        if options.sheet is not None:
-            return worksheet.write(options.sheet, claims, options.out)
+        if options.worksheet is not None:
+            return worksheet.write(options.worksheet, claims, options.out)
         assert options.grade is not None
         return marking.mark(options.grade)
     return check(

@@ -70,5 +70,5 @@ def enough(**sizes: tuple[int | Sequence[int], int]) -> None:
             if given < least:
                 raise ValueError(f"{name}={given}: at least {least} is needed")
         elif len(given) < least or min(given) < 1:
-            said = " ".join(map(str, given)) or "without a number"
-            raise ValueError(f"{name} {said}: at least {least} are needed, from 1 on")
+            numbers = " ".join(map(str, given)) or "without a number"
+            raise ValueError(f"{name} {numbers}: at least {least} are needed, from 1 on")

@@ -36,10 +36,10 @@ def mark(answers: Path) -> int:
         table.add_column(head, justify="right" if head == "points" else "left")
     total = 0
     for name in names:
-        asked = ask(seed, name)
-        if asked is None:
+        exercise = ask(seed, name)
+        if exercise is None:
             raise UserError(f"{answers}: there is no question on {name}")
-        claim, question = asked
+        claim, question = exercise
         entry = given.get(name) or {}
         marks = (
             mark_verdict(entry.get("verdict"), claim),
@@ -123,7 +123,7 @@ def read_form(path: Path) -> tuple[int, list[str], dict[str, Any]]:
     except (ValueError, RecursionError) as trouble:
         raise UserError(f"{path} is not JSON: {trouble}") from None
     if not isinstance(found, dict):
-        raise UserError(f"{path} is not a form: --sheet writes one that can be filled in")
+        raise UserError(f"{path} is not a form: --worksheet writes one that can be filled in")
     seed, names, given = found.get("seed"), found.get("claims"), found.get("answers", {})
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
         raise UserError(f"{path} has no seed: a whole number from 0 on, as on the worksheet")

@@ -38,10 +38,10 @@ def tell(found: Sequence[Checked]) -> None:
     for head in ("claim", "verdict", "the deciding figure", "s"):
         table.add_column(head, justify="right" if head == "s" else "left")
     for each in found:
-        said = each.claim.verdict
-        verdict = f"[{STYLES[said]}]{said}[/]"
+        stated = each.claim.verdict
+        verdict = f"[{STYLES[stated]}]{stated}[/]"
         if not each.agrees:
-            verdict = f"[red]{each.evidence.verdict()}, and should be: {said}[/]"
+            verdict = f"[red]{each.evidence.verdict()}, and should be: {stated}[/]"
         table.add_row(each.claim.id, verdict, each.evidence.deciding, f"{each.seconds:.1f}")
     console.print(table)
     wrong = [each.claim.id for each in found if not each.agrees]
@@ -65,12 +65,14 @@ def whole(console: Console, each: Checked) -> None:
         for check in checks:
             mark = "✓" if check.ok else "✗"
             console.print(f"  {mark} {check}", highlight=False, markup=False)
-    said = evidence.verdict()
+    verdict = evidence.verdict()
     if each.own:
-        told = f"with your numbers: {said}" if said != DISPUTED else OTHERWISE
+        sentence = f"with your numbers: {verdict}" if verdict != DISPUTED else OTHERWISE
     else:
-        told = f"verdict: {said}" + ("" if each.agrees else f", and should be {claim.verdict}")
-    console.print(f"\n{told}", highlight=False)
+        sentence = f"verdict: {verdict}" + (
+            "" if each.agrees else f", and should be {claim.verdict}"
+        )
+    console.print(f"\n{sentence}", highlight=False)
     console.print(plain(claim.truth), highlight=False, markup=False)
     for note in evidence.notes:
         console.print(note, style="dim", highlight=False, markup=False)

@@ -81,10 +81,10 @@ def parts(found: Sequence[Checked]) -> Iterator[list[str]]:
 def counts(found: Sequence[Checked]) -> str:
     """How many of each verdict, and which are not what they should be."""
     number = {name: sum(each.claim.verdict == name for each in found) for name in COUNTED}
-    said = ", ".join(f"{number[name]} {words}" for name, words in COUNTED.items() if number[name])
+    tally = ", ".join(f"{number[name]} {words}" for name, words in COUNTED.items() if number[name])
     wrong = [link(each.claim) for each in found if not each.agrees]
-    told = f" Not as stated: {', '.join(wrong)}." if wrong else ""
-    return f"{len(found)} {'statement' if len(found) == 1 else 'statements'}: {said}.{told}"
+    exceptions = f" Not as stated: {', '.join(wrong)}." if wrong else ""
+    return f"{len(found)} {'statement' if len(found) == 1 else 'statements'}: {tally}.{exceptions}"
 
 
 def sources(found: Sequence[Checked]) -> list[str]:
@@ -139,8 +139,8 @@ def row(of: str, check: Check) -> str:
 
 
 def verdict(each: Checked) -> str:
-    said = each.claim.verdict
-    return said if each.agrees else f"{each.evidence.verdict()}, and should be: {said}"
+    stated = each.claim.verdict
+    return stated if each.agrees else f"{each.evidence.verdict()}, and should be: {stated}"
 
 
 def link(claim: Claim) -> str:

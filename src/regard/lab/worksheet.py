@@ -3,7 +3,7 @@
 A seed draws the numbers of every question, and of each claim by itself, so that a question is the
 same whichever others are on the sheet:
 
-    regard lab --sheet 7 --out week3     worksheet-7.html, key-7.html, answers-7.json
+    regard lab --worksheet 7 --out week3     worksheet-7.html, key-7.html, answers-7.json
     regard lab --grade answers-7.json    marks the form once it is filled in
 
 Each claim gives two points: one for what becomes of the published statement, and one for a
@@ -48,7 +48,7 @@ PARTS = ("verdict", "answer")
 BESIDE = files("regard.lab")
 
 
-class Asked(NamedTuple):
+class Exercise(NamedTuple):
     """A claim and the question that a seed draws from it."""
 
     claim: Claim
@@ -61,14 +61,14 @@ def write(seed: int, names: Sequence[str], out: Path) -> int:
     The same seed and claims give the same files, so what is there already is written over.
     """
     if seed < 0:
-        raise UserError(f"--sheet {seed}: a seed is a whole number from 0 on")
-    asked = [each for name in dict.fromkeys(names) if (each := ask(seed, name))]
-    if not asked:
-        raise UserError(f"--sheet {seed}: there is no question yet on {', '.join(names)}")
+        raise UserError(f"--worksheet {seed}: a seed is a whole number from 0 on")
+    exercises = [each for name in dict.fromkeys(names) if (each := ask(seed, name))]
+    if not exercises:
+        raise UserError(f"--worksheet {seed}: there is no question yet on {', '.join(names)}")
     texts = {
-        f"worksheet-{seed}.html": page(seed, asked, key=False),
-        f"key-{seed}.html": page(seed, asked, key=True),
-        f"answers-{seed}.json": json.dumps(form(seed, asked), indent=1) + "\n",
+        f"worksheet-{seed}.html": page(seed, exercises, key=False),
+        f"key-{seed}.html": page(seed, exercises, key=True),
+        f"answers-{seed}.json": json.dumps(form(seed, exercises), indent=1) + "\n",
     }
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -81,17 +81,17 @@ def write(seed: int, names: Sequence[str], out: Path) -> int:
     return 0
 
 
-def ask(seed: int, name: str) -> Asked | None:
+def ask(seed: int, name: str) -> Exercise | None:
     """The question on a claim, if it has one; its numbers hang on the seed and the claim alone."""
     claim = load_claim(name)
     if claim.ask is None:
         return None
-    return Asked(claim, claim.ask(np.random.default_rng([seed, CLAIMS.index(name)])))
+    return Exercise(claim, claim.ask(np.random.default_rng([seed, CLAIMS.index(name)])))
 
 
-def form(seed: int, asked: Sequence[Asked]) -> dict[str, Any]:
+def form(seed: int, exercises: Sequence[Exercise]) -> dict[str, Any]:
     """What a student fills in."""
-    names = [claim.id for claim, _ in asked]
+    names = [claim.id for claim, _ in exercises]
     return {
         "seed": seed,
         "claims": names,
@@ -132,7 +132,7 @@ def rule(question: Question) -> str:
 # Pages
 
 
-def page(seed: int, asked: Sequence[Asked], key: bool) -> str:
+def page(seed: int, exercises: Sequence[Exercise], key: bool) -> str:
     """A worksheet, or its key, as HTML that needs nothing else, scripts included."""
     style = "\n".join(
         each.read_text(encoding="utf-8") for each in (PAGE / "page.css", BESIDE / "worksheet.css")
@@ -140,12 +140,12 @@ def page(seed: int, asked: Sequence[Asked], key: bool) -> str:
     # The style by its digest and the icon are all that the page may use.
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     title = f"Key to worksheet {seed}" if key else f"Worksheet {seed}"
-    questions = (section(count, each, key) for count, each in enumerate(asked, start=1))
+    questions = (section(count, each, key) for count, each in enumerate(exercises, start=1))
     body = element(
         "body",
-        heading(seed, title, asked, key),
+        heading(seed, title, exercises, key),
         element("main", *questions),
-        element("footer", f"regard {regard.__version__} · regard lab --sheet {seed}"),
+        element("footer", f"regard {regard.__version__} · regard lab --worksheet {seed}"),
         class_="sheet solutions" if key else "sheet",
     )
     shell = Template((BESIDE / "worksheet.html").read_text(encoding="utf-8"))
@@ -158,9 +158,10 @@ def page(seed: int, asked: Sequence[Asked], key: bool) -> str:
     )
 
 
-def heading(seed: int, title: str, asked: Sequence[Asked], key: bool) -> Element:
+def heading(seed: int, title: str, exercises: Sequence[Exercise], key: bool) -> Element:
     """What the sheet is, whose it is, and how it is answered."""
-    count = f"{len(asked)} {'claim' if len(asked) == 1 else 'claims'}, {2 * len(asked)} points"
+    number = len(exercises)
+    count = f"{number} {'claim' if number == 1 else 'claims'}, {2 * number} points"
     header = element(
         "header",
         element("h1", title),
@@ -192,9 +193,9 @@ def heading(seed: int, title: str, asked: Sequence[Asked], key: bool) -> Element
     return header
 
 
-def section(count: int, asked: Asked, key: bool) -> Element:
+def section(count: int, exercise: Exercise, key: bool) -> Element:
     """One claim: its statement, the verdict on it, and its question."""
-    claim, question = asked
+    claim, question = exercise
     verdict = [element("p", "What becomes of this statement?")]
     verdict.append(boxes(tuple(VERDICTS), claim.verdict if key else None, "boxes four"))
     asks = [element("p", *typeset(question.text))]

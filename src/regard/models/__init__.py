@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.models.config import (
     BertConfig,
+    BertForPretrainingConfig,
     CaptionerConfig,
     DecoderConfig,
     GPTConfig,
-    PretrainerConfig,
     Seq2SeqConfig,
     StackConfig,
     TextClassifierConfig,
@@ -19,16 +19,16 @@ from regard.models.config import (
 from regard.models.davit_config import DaViTConfig
 
 if TYPE_CHECKING:
-    from regard.generation.state import Writing
+    from regard.generation.state import DecodingState
     from regard.models.bert import Bert
-    from regard.models.block import Block, BlockCache, stack
+    from regard.models.block import Block, BlockCache, make_blocks
     from regard.models.captioner import Captioner
     from regard.models.davit import DaViT
     from regard.models.decoder import Decoder
     from regard.models.gpt import GPT
-    from regard.models.layers import FeedForward, PatchEmbed, TokenEmbed, initialise
-    from regard.models.pretrainer import Pretrainer
-    from regard.models.seq2seq import Sentences, Seq2Seq
+    from regard.models.layers import MLP, PatchEmbed, TokenEmbedding, init_weights
+    from regard.models.pretrainer import BertForPretraining
+    from regard.models.seq2seq import Seq2Seq, TokenBatch
     from regard.models.text_classifier import TextClassifier
     from regard.models.vit import ViT
 
@@ -52,7 +52,9 @@ MODELS: Mapping[str, Entry] = MappingProxyType(
         "davit": Entry(DaViTConfig, "regard.models.davit:DaViT"),
         "captioner": Entry(CaptionerConfig, "regard.models.captioner:Captioner"),
         "gpt": Entry(GPTConfig, "regard.models.gpt:GPT"),
-        "pretrainer": Entry(PretrainerConfig, "regard.models.pretrainer:Pretrainer"),
+        "bert_for_pretraining": Entry(
+            BertForPretrainingConfig, "regard.models.pretrainer:BertForPretraining"
+        ),
         "text_classifier": Entry(
             TextClassifierConfig, "regard.models.text_classifier:TextClassifier"
         ),
@@ -62,17 +64,17 @@ MODELS: Mapping[str, Entry] = MappingProxyType(
 
 _HOMES = {
     "regard.models.bert": ("Bert",),
-    "regard.models.block": ("Block", "BlockCache", "stack"),
+    "regard.models.block": ("Block", "BlockCache", "make_blocks"),
     "regard.models.captioner": ("Captioner",),
     "regard.models.davit": ("DaViT",),
     "regard.models.decoder": ("Decoder",),
     "regard.models.gpt": ("GPT",),
-    "regard.models.layers": ("FeedForward", "PatchEmbed", "TokenEmbed", "initialise"),
-    "regard.models.pretrainer": ("Pretrainer",),
-    "regard.models.seq2seq": ("Seq2Seq", "Sentences"),
+    "regard.models.layers": ("MLP", "PatchEmbed", "TokenEmbedding", "init_weights"),
+    "regard.models.pretrainer": ("BertForPretraining",),
+    "regard.models.seq2seq": ("Seq2Seq", "TokenBatch"),
     "regard.models.text_classifier": ("TextClassifier",),
     "regard.models.vit": ("ViT",),
-    "regard.generation.state": ("Writing",),
+    "regard.generation.state": ("DecodingState",),
 }
 
 
@@ -85,9 +87,12 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "GPT",
+    "MLP",
     "MODELS",
     "Bert",
     "BertConfig",
+    "BertForPretraining",
+    "BertForPretrainingConfig",
     "Block",
     "BlockCache",
     "Captioner",
@@ -96,22 +101,19 @@ __all__ = [
     "DaViTConfig",
     "Decoder",
     "DecoderConfig",
+    "DecodingState",
     "Entry",
-    "FeedForward",
     "GPTConfig",
     "PatchEmbed",
-    "Pretrainer",
-    "PretrainerConfig",
-    "Sentences",
     "Seq2Seq",
     "Seq2SeqConfig",
     "StackConfig",
     "TextClassifier",
     "TextClassifierConfig",
-    "TokenEmbed",
+    "TokenBatch",
+    "TokenEmbedding",
     "ViT",
     "ViTConfig",
-    "Writing",
-    "initialise",
-    "stack",
+    "init_weights",
+    "make_blocks",
 ]

@@ -1,6 +1,6 @@
 """Understand a text: every word reads all others, and comes out as a vector that knows them.
 
-    model = Bert(BertConfig(words=8000))
+    model = Bert(BertConfig(vocab_size=8000))
     hidden = model(words, positions=positions)      # b n c; padding is at position −1
     hidden[:, 0]                                    # what stands for the whole text, once trained
 
@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from regard.attention import Positions
 from regard.attention.multi_head import Attention
-from regard.models.block import last_norm, stack
+from regard.models.block import last_norm, make_blocks
 from regard.models.config import BertConfig
-from regard.models.layers import NORMS, TokenEmbed, initialise
-from regard.models.pos_embed import place_before, place_inside
+from regard.models.layers import NORMS, TokenEmbedding, init_weights
+from regard.models.pos_embed import pos_embed_before, pos_embed_inside
 from regard.models.sizes import expect_room
 from regard.models.text_mask import text_mask
 
@@ -30,17 +30,17 @@ class Bert(nn.Module):
         super().__init__()
         expect_room(config)
         self.config = config
-        self.embed = TokenEmbed(config.words, config.width)
-        self.segment = nn.Embedding(config.segments, config.width)
-        self.place = place_before(config.place, config.length, config.width)
-        self.embed_norm = NORMS[config.norm](config.width, eps=config.eps)
+        self.token_embedding = TokenEmbedding(config.vocab_size, config.width)
+        self.token_type_embedding = nn.Embedding(config.token_types, config.width)
+        self.pos_embed = pos_embed_before(config.pos_embed, config.context_length, config.width)
+        self.embed_norm = NORMS[config.norm](config.width, eps=config.norm_eps)
         self.dropout = nn.Dropout(config.dropout)
-        mask = None if config.mask is None else text_mask(config.mask, config.length)
-        place = place_inside(config.place)
-        self.blocks = stack(config, mask=mask, attention=attention, place=place)
+        mask = None if config.mask is None else text_mask(config.mask, config.context_length)
+        place = pos_embed_inside(config.pos_embed)
+        self.blocks = make_blocks(config, mask=mask, attention=attention, pos_embed=place)
         self.norm = last_norm(config)
         self.pooler = nn.Linear(config.width, config.width) if config.pooler else None
-        initialise(self, config.init, config.layers)
+        init_weights(self, config.init, config.layers)
 
     def forward(
         self,
@@ -60,8 +60,12 @@ class Bert(nn.Module):
                 f"the shape {tuple(words.shape)}"
             )
         positions = range(words.shape[1]) if positions is None else positions
-        kinds = self.segment.weight[0] if segments is None else self.segment(segments)
-        x = self.place.embed(self.embed(words) + kinds, positions)
+        kinds = (
+            self.token_type_embedding.weight[0]
+            if segments is None
+            else self.token_type_embedding(segments)
+        )
+        x = self.pos_embed.embed(self.token_embedding(words) + kinds, positions)
         x = self.dropout(self.embed_norm(x))
         for block in self.blocks:
             x = block(x, positions=positions)

@@ -5,50 +5,50 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention import Mask, MultiHead, Place, Positions, make_attention
-from regard.attention.cache import Remembers
+from regard.attention import Mask, MultiHeadAttention, PositionalEncoding, Positions, make_attention
+from regard.attention.cache import Cache
 from regard.attention.multi_head import Attention
 from regard.models.config import StackConfig
-from regard.models.layers import NORMS, FeedForward, StochasticDepth
+from regard.models.layers import MLP, NORMS, DropPath
 
 
 class BlockCache(NamedTuple):
     """What a block remembers: its own tokens, and the context if it reads one."""
 
-    attention: Remembers
-    cross: Remembers | None = None
+    attention: Cache
+    cross: Cache | None = None
 
 
 class Block(nn.Module):
     """Sub-layers around a residual stream, all passed in as values.
 
-    `order="pre"`: x + f(norm(x)).   `order="post"`, as in 2017: norm(x + f(x)).
+    `norm_first=True`: x + f(norm(x)).   `norm_first=False`, as in 2017: norm(x + f(x)).
     """
 
     def __init__(
         self,
-        attention: MultiHead,
+        attention: MultiHeadAttention,
         feed_forward: nn.Module,
         *,
-        cross: MultiHead | None = None,
+        cross: MultiHeadAttention | None = None,
         norm: Callable[[], nn.Module],
-        order: Literal["pre", "post"] = "pre",
+        norm_first: bool = True,
         dropout: float = 0.0,
         drop_path: float = 0.0,
     ) -> None:
         super().__init__()
-        if order not in ("pre", "post"):
-            raise ValueError(f"order is 'pre' or 'post', not {order!r}")
-        self.order = order
+        if not isinstance(norm_first, bool):
+            raise TypeError(f"norm_first is True or False, not {norm_first!r}")
+        self.norm_first = norm_first
         self.attention, self.attention_norm = attention, norm()
         self.cross, self.cross_norm = cross, norm() if cross is not None else None
-        self.feed_forward, self.feed_forward_norm = feed_forward, norm()
-        self.dropout, self.drop_path = nn.Dropout(dropout), StochasticDepth(drop_path)
+        self.mlp, self.mlp_norm = feed_forward, norm()
+        self.dropout, self.drop_path = nn.Dropout(dropout), DropPath(drop_path)
 
     def forward(
         self,
@@ -58,7 +58,7 @@ class Block(nn.Module):
         positions: Positions | None = None,
         context_positions: Positions | None = None,
         cache: BlockCache | None = None,
-        place: Place | None = None,
+        place: PositionalEncoding | None = None,
         mask: Mask | None = None,
     ) -> Float[Tensor, "*r n c"]:
         x = self.add(
@@ -88,23 +88,23 @@ class Block(nn.Module):
                     cache=None if cache is None else cache.cross,
                 ),
             )
-        return self.add(x, self.feed_forward_norm, self.feed_forward)
+        return self.add(x, self.mlp_norm, self.mlp)
 
     def add(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """One residual step, with the norm where `order` puts it."""
-        branch = sublayer(norm(x)) if self.order == "pre" else sublayer(x)
+        """One residual step, with the norm where `norm_first` puts it."""
+        branch = sublayer(norm(x)) if self.norm_first else sublayer(x)
         x = x + self.drop_path(self.dropout(branch))
-        return x if self.order == "pre" else norm(x)
+        return x if self.norm_first else norm(x)
 
 
 def read_context(
-    cross: MultiHead,
+    cross: MultiHeadAttention,
     x: Float[Tensor, "*r n c"],
     *,
     context: Float[Tensor, "*b m w"],
     positions: Positions | None,
     context_positions: Positions | None,
-    cache: Remembers | None,
+    cache: Cache | None,
 ) -> Float[Tensor, "*r n c"]:
     """Let sequences read a context each, or several read one: k rows of x for a row of it.
 
@@ -126,17 +126,17 @@ def read_context(
 
 def last_norm(config: StackConfig) -> nn.Module:
     """The norm after a stack; one that normalises after every sum ends with a norm already."""
-    if config.order == "post":
+    if not config.norm_first:
         return nn.Identity()
-    return NORMS[config.norm](config.width, eps=config.eps)
+    return NORMS[config.norm](config.width, eps=config.norm_eps)
 
 
-def stack(
+def make_blocks(
     config: StackConfig,
     *,
     mask: Mask | None = None,
     attention: Attention | None = None,
-    place: Callable[[], Place] = Place,
+    pos_embed: Callable[[], PositionalEncoding] = PositionalEncoding,
     context_width: int | None = None,
 ) -> nn.ModuleList:
     """The blocks a configuration describes; with a `context_width`, each also reads a context.
@@ -144,7 +144,7 @@ def stack(
     A function that is passed in as `attention` is used by all layers; of a module with weights each
     has a copy to train. Else each has its own of the kind that the configuration names.
     """
-    norm = partial(NORMS[config.norm], config.width, eps=config.eps)
+    norm = partial(NORMS[config.norm], config.width, eps=config.norm_eps)
 
     def own_attention() -> Attention:
         if attention is None:
@@ -152,11 +152,11 @@ def stack(
         weighs = isinstance(attention, nn.Module) and any(True for _ in attention.parameters())
         return deepcopy(attention) if weighs else attention
 
-    def heads(**options: Any) -> MultiHead:
-        return MultiHead(
+    def heads(**options: Any) -> MultiHeadAttention:
+        return MultiHeadAttention(
             config.width,
             config.heads,
-            groups=config.groups,
+            kv_heads=config.kv_heads,
             bias=config.bias,
             attention=own_attention(),
             **options,
@@ -164,11 +164,11 @@ def stack(
 
     def block(depth: int) -> Block:
         return Block(
-            heads(place=place(), mask=mask),
-            FeedForward(config.width, config.hidden_width, config.feed_forward, bias=config.bias),
+            heads(pos_embed=pos_embed(), mask=mask),
+            MLP(config.width, config.hidden_width, config.activation, bias=config.bias),
             cross=None if context_width is None else heads(context_width=context_width),
             norm=norm,
-            order=config.order,
+            norm_first=config.norm_first,
             dropout=config.dropout,
             drop_path=config.drop_path * depth / max(1, config.layers - 1),
         )

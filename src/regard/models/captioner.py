@@ -1,8 +1,8 @@
 """Say what an image shows: an encoder sees patches, a decoder reads them while it writes words.
 
-    model = Captioner(CaptionerConfig(words=5000))
+    model = Captioner(CaptionerConfig(vocab_size=5000))
     logits = model(images, words)                  # teacher forcing: b n words
-    beam_search(model, images, Rules(begin=1, end=2))      # regard.generation.sample
+    beam_search(model, images, GenerationConfig(bos_id=1, eos_id=2))    # regard.generation.sample
 
 Several texts may be about one image, which is then encoded once for all of them.
 """
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention import Positions
 from regard.attention.multi_head import Attention
-from regard.generation.state import Writing
+from regard.generation.state import DecodingState
 from regard.models.config import CaptionerConfig
 from regard.models.decoder import Decoder
 from regard.models.sizes import expect_room
@@ -36,13 +36,13 @@ class Captioner(Decoder):
         encoder: nn.Module | None = None,
         attention: Attention | None = None,
     ) -> None:
-        if encoder is not None and config.context_width is None:
+        if encoder is not None and config.encoder_width is None:
             raise ValueError(
                 "an encoder is passed in and the configuration has another; "
-                "say the width of the features with context_width=, and it builds none"
+                "say the width of the features with encoder_width=, and it builds none"
             )
         expect_room(config)
-        if config.context_width is None:
+        if config.encoder_width is None:
             encoder = ViT(config.encoder, attention=attention)
             encoder.head = nn.Identity()  # nobody asks for classes, so nothing would train it
         super().__init__(config, context_width=config.features_width, attention=attention)
@@ -57,7 +57,7 @@ class Captioner(Decoder):
         context_positions: Positions | None = None,
     ) -> Float[Tensor, "r n words"]:
         """The scores of the word after each of `words`; padding is at position −1."""
-        return self.decode(
+        return self.next_token_logits(
             words, self.encode(images), positions=positions, context_positions=context_positions
         )
 
@@ -81,10 +81,10 @@ class Captioner(Decoder):
             )
         return context
 
-    def start(
+    def new_state(
         self,
         images: Float[Tensor, "b k y x"] | Float[Tensor, "b m width"],
         context_positions: Positions | None = None,
-    ) -> Writing:
+    ) -> DecodingState:
         """One empty text about each image, for `step` to write on."""
-        return self.begin(len(images), self.encode(images), context_positions)
+        return self.empty_state(len(images), self.encode(images), context_positions)

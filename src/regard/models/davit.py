@@ -12,12 +12,12 @@ from itertools import pairwise
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention import Mask, MultiHead, attend_fused
+from regard.attention import Mask, MultiHeadAttention, attend_fused
 from regard.attention.channel import attend_channels
-from regard.attention.masks import windows
+from regard.attention.masks import grid_windows
 from regard.attention.multi_head import Attention
 from regard.models.davit_config import DaViTConfig
-from regard.models.layers import FeedForward, StochasticDepth, check_images, initialise
+from regard.models.layers import MLP, DropPath, check_images, init_weights
 from regard.models.norm import LayerNorm
 from regard.models.sizes import expect_room
 
@@ -31,10 +31,10 @@ class DaViT(nn.Module):
         super().__init__()
         expect_room(config)
         self.config = config
-        self.stem = Stem(config.channels, config.widths[0], config.patch, eps=config.eps)
+        self.stem = Stem(config.channels, config.widths[0], config.patch_size, eps=config.norm_eps)
         self.dropout = nn.Dropout(config.dropout)
         self.downs = nn.ModuleList(
-            Halve(wide, next_wide, overlap=config.overlap, eps=config.eps)
+            Halve(wide, next_wide, overlap=config.overlapping_downsample, eps=config.norm_eps)
             for wide, next_wide in pairwise(config.widths)
         )
         depth, self.stages = 0, nn.ModuleList()
@@ -45,9 +45,9 @@ class DaViT(nn.Module):
             ]
             self.stages.append(Stage(config, width, heads, shares, attention))
             depth += 2 * pairs
-        self.norm = LayerNorm(config.widths[-1], eps=config.eps)
-        self.head = nn.Linear(config.widths[-1], config.classes)
-        initialise(self, config.init, config.layers)
+        self.norm = LayerNorm(config.widths[-1], eps=config.norm_eps)
+        self.head = nn.Linear(config.widths[-1], config.num_classes)
+        init_weights(self, config.init, config.layers)
 
     def forward(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b classes"]:
         return self.head(self.norm(self.features(images).mean(1)))
@@ -56,7 +56,10 @@ class DaViT(nn.Module):
         """Every token of the last stage, row by row."""
         self.check(images)
         x = self.dropout(self.stem(images))
-        grid = (images.shape[-2] // self.config.patch, images.shape[-1] // self.config.patch)
+        grid = (
+            images.shape[-2] // self.config.patch_size,
+            images.shape[-1] // self.config.patch_size,
+        )
         for number, stage in enumerate(self.stages):
             if number:
                 x = self.downs[number - 1](x, grid)
@@ -72,7 +75,7 @@ class DaViT(nn.Module):
         if height % config.stride or width % config.stride or not height or not width:
             raise ValueError(
                 f"an image of {height} × {width} pixels does not divide by {config.stride}, which "
-                f"is patch={config.patch} doubled {len(config.widths) - 1} times"
+                f"is patch_size={config.patch_size} doubled {len(config.widths) - 1} times"
             )
 
 
@@ -92,13 +95,15 @@ class Stage(nn.Module):
         attention: Attention,
     ) -> None:
         super().__init__()
-        self.window = config.window
+        self.window = config.window_size
         self.blocks = nn.ModuleList(
             AroundBlock(
-                MultiHead(width, heads, attention=attend_channels if at % 2 else attention),
-                FeedForward(width, config.expansion * width),
+                MultiHeadAttention(
+                    width, heads, attention=attend_channels if at % 2 else attention
+                ),
+                MLP(width, config.mlp_ratio * width),
                 width,
-                eps=config.eps,
+                eps=config.norm_eps,
                 dropout=config.dropout,
                 drop_path=share,
             )
@@ -106,7 +111,7 @@ class Stage(nn.Module):
         )
 
     def forward(self, x: Float[Tensor, "b n c"], grid: Grid) -> Float[Tensor, "b n c"]:
-        mask = None if self.window >= max(grid) else windows(self.window, grid)
+        mask = None if self.window >= max(grid) else grid_windows(self.window, grid)
         for at, block in enumerate(self.blocks):
             x = block(x, grid, mask=None if at % 2 else mask)
         return x
@@ -121,7 +126,7 @@ class AroundBlock(nn.Module):
 
     def __init__(
         self,
-        attention: MultiHead,
+        attention: MultiHeadAttention,
         feed_forward: nn.Module,
         width: int,
         *,
@@ -131,18 +136,18 @@ class AroundBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.attention, self.attention_norm = attention, LayerNorm(width, eps=eps)
-        self.feed_forward, self.feed_forward_norm = feed_forward, LayerNorm(width, eps=eps)
+        self.mlp, self.mlp_norm = feed_forward, LayerNorm(width, eps=eps)
         around = partial(nn.Conv2d, width, width, 3, padding=1, groups=width)
-        self.attention_around, self.feed_forward_around = around(), around()
-        self.dropout, self.drop_path = nn.Dropout(dropout), StochasticDepth(drop_path)
+        self.attention_around, self.mlp_around = around(), around()
+        self.dropout, self.drop_path = nn.Dropout(dropout), DropPath(drop_path)
 
     def forward(
         self, x: Float[Tensor, "b n c"], grid: Grid, *, mask: Mask | None = None
     ) -> Float[Tensor, "b n c"]:
         x = x + on_grid(self.attention_around, x, grid)
         x = x + self.branch(self.attention(self.attention_norm(x), mask=mask))
-        x = x + on_grid(self.feed_forward_around, x, grid)
-        return x + self.branch(self.feed_forward(self.feed_forward_norm(x)))
+        x = x + on_grid(self.mlp_around, x, grid)
+        return x + self.branch(self.mlp(self.mlp_norm(x)))
 
     def branch(self, x: Tensor) -> Tensor:
         return self.drop_path(self.dropout(x))

@@ -21,11 +21,11 @@ from regard.attention import Mask, Positions, causal
 from regard.attention.multi_head import Attention
 from regard.generation.fused_decode import Prepared, can_be_lean, lean_step, prepare
 from regard.generation.memory import Growing, Memory
-from regard.generation.state import Writing
-from regard.models.block import Block, BlockCache, last_norm, stack
+from regard.generation.state import DecodingState
+from regard.models.block import Block, BlockCache, last_norm, make_blocks
 from regard.models.config import DecoderConfig
-from regard.models.layers import TokenEmbed, initialise
-from regard.models.pos_embed import place_before, place_inside
+from regard.models.layers import TokenEmbedding, init_weights
+from regard.models.pos_embed import pos_embed_before, pos_embed_inside
 from regard.models.sizes import expect_room
 from regard.models.text_mask import text_mask
 
@@ -44,23 +44,29 @@ class Decoder(nn.Module):
         expect_room(config)
         self.context_width = context_width
         self.mask = _mask(config)
-        self.embed = TokenEmbed(config.words, config.width, scaled=config.scaled)
-        self.place = place_before(config.place, config.length, config.width)
+        self.token_embedding = TokenEmbedding(
+            config.vocab_size, config.width, scaled=config.scale_embeddings
+        )
+        self.pos_embed = pos_embed_before(config.pos_embed, config.context_length, config.width)
         self.dropout = nn.Dropout(config.dropout)
-        self.decoder = stack(
+        self.blocks = make_blocks(
             config,
             mask=self.mask,
             attention=attention,
-            place=place_inside(config.place),
+            pos_embed=pos_embed_inside(config.pos_embed),
             context_width=context_width,
         )
         self.norm = last_norm(config)
-        self.to_words = None if config.tied else nn.Linear(config.width, config.words, bias=False)
-        for part in (self.embed, self.decoder, self.to_words):
+        self.lm_head = (
+            None
+            if config.tie_embeddings
+            else nn.Linear(config.width, config.vocab_size, bias=False)
+        )
+        for part in (self.token_embedding, self.blocks, self.lm_head):
             if part is not None:
-                initialise(part, config.init, config.layers)
+                init_weights(part, config.init, config.layers)
 
-    def decode(
+    def next_token_logits(
         self,
         words: Int[Tensor, "r n"],
         context: Float[Tensor, "b m width"] | None = None,
@@ -70,9 +76,9 @@ class Decoder(nn.Module):
         caches: Sequence[BlockCache] | None = None,
     ) -> Float[Tensor, "r n words"]:
         """The scores of the word after each of `words`, which may go on where the caches end."""
-        return self.score(self.read(words, context, positions, context_positions, caches))
+        return self.logits(self.hidden_states(words, context, positions, context_positions, caches))
 
-    def read(
+    def hidden_states(
         self,
         words: Int[Tensor, "r n"],
         context: Float[Tensor, "b m width"] | None = None,
@@ -91,9 +97,9 @@ class Decoder(nn.Module):
             if caches is not None:
                 raise ValueError("with caches, say where the words are: positions=range(…)")
             positions = range(words.shape[1])
-        x = self.dropout(self.place.embed(self.embed(words), positions))
-        memories = [None] * len(self.decoder) if caches is None else caches
-        for block, memory in zip(self.decoder, memories, strict=True):
+        x = self.dropout(self.pos_embed.embed(self.token_embedding(words), positions))
+        memories = [None] * len(self.blocks) if caches is None else caches
+        for block, memory in zip(self.blocks, memories, strict=True):
             x = block(
                 x,
                 context,
@@ -103,11 +109,11 @@ class Decoder(nn.Module):
             )
         return self.norm(x)
 
-    def score(self, x: Float[Tensor, "*b c"]) -> Float[Tensor, "*b words"]:
+    def logits(self, x: Float[Tensor, "*b c"]) -> Float[Tensor, "*b words"]:
         """The scores of all words."""
-        return F.linear(x, self.embed.table.weight) if self.to_words is None else self.to_words(x)
+        return F.linear(x, self.token_embedding.weight) if self.lm_head is None else self.lm_head(x)
 
-    def caches(self, size: int | None = None) -> list[BlockCache]:
+    def new_caches(self, size: int | None = None) -> list[BlockCache]:
         """One empty memory for each block, growing, or with room for `size` words.
 
         An attention with a memory of its own, such as two sums, is asked for that.
@@ -116,30 +122,32 @@ class Decoder(nn.Module):
         keep = None if self.mask == causal else self.mask
         return [
             BlockCache(
-                block.attention.memory(size=size, keep=keep),
-                None if block.cross is None else block.cross.memory(context=True),
+                block.attention.new_cache(size=size, keep=keep),
+                None if block.cross is None else block.cross.new_cache(context=True),
             )
-            for block in cast(list[Block], self.decoder)
+            for block in cast(list[Block], self.blocks)
         ]
 
-    def begin(
+    def empty_state(
         self,
         texts: int,
         context: Float[Tensor, "b m width"] | None = None,
         context_positions: Positions | None = None,
         *,
         size: int | None = None,
-    ) -> Writing:
+    ) -> DecodingState:
         """So many empty texts, for `step` to write on; with a context, one about each row of it."""
-        lean = can_be_lean(self.decoder, self.norm, self.to_words)
-        state = Writing(texts, self.caches(size), self.embed.table.weight.device, lean)
+        lean = can_be_lean(self.blocks, self.norm, self.lm_head)
+        state = DecodingState(
+            texts, self.new_caches(size), self.token_embedding.weight.device, lean
+        )
         state.context, state.context_positions = context, context_positions
         return state
 
-    def step(
+    def decode(
         self,
         words: Int[Tensor, "r n"],
-        state: Writing,
+        state: DecodingState,
         lengths: Sequence[int] | None = None,
     ) -> Float[Tensor, "r words"]:
         """Append words to each text; the scores of the next one.
@@ -155,21 +163,25 @@ class Decoder(nn.Module):
         if lengths is not None:
             state.differ(lengths, n)
         if n == 1 and self.skips(state):
-            return self.one_more(words[:, 0], state)
+            return self.decode_one_token(words[:, 0], state)
         if state.fixed is not None:  # there is room for one word at a time
-            return [self.one_more(column, state) for column in words.T][-1]
+            return [self.decode_one_token(column, state) for column in words.T][-1]
         positions = state.positions(n)
-        x = self.read(words, state.context, positions, state.context_positions, state.caches)
+        x = self.hidden_states(
+            words, state.context, positions, state.context_positions, state.caches
+        )
         if state.lengths is None or state.length:
             x = x[:, -1]
         else:
             x = x[torch.arange(len(x), device=x.device), state.lengths - 1]
         state.advance(n)
-        return self.score(x)
+        return self.logits(x)
 
-    def one_more(self, words: Int[Tensor, "r"], state: Writing) -> Float[Tensor, "r words"]:
+    def decode_one_token(
+        self, words: Int[Tensor, "r"], state: DecodingState
+    ) -> Float[Tensor, "r words"]:
         """A single word for each text, past the blocks."""
-        self.place.check(range(state.length, state.length + 1))
+        self.pos_embed.check(range(state.length, state.length + 1))
         if state.fixed is None and self.fixes(state):
             state.settle(self)
         if state.fixed is not None:
@@ -191,15 +203,15 @@ class Decoder(nn.Module):
         self, prepared: Prepared, words: Int[Tensor, "r"], memory: Memory
     ) -> Float[Tensor, "r words"]:
         """The scores of the word after one at the memory's positions."""
-        x = self.place.embed(self.embed(words[:, None]), memory.positions)[:, 0]
+        x = self.pos_embed.embed(self.token_embedding(words[:, None]), memory.positions)[:, 0]
         return prepared.score(lean_step(prepared, x, memory))
 
     def prepare(self, rows: int) -> Prepared:
-        table = self.embed.table if self.to_words is None else self.to_words
-        return prepare(self.decoder, self.norm, table.weight, rows)
+        table = self.token_embedding if self.lm_head is None else self.lm_head
+        return prepare(self.blocks, self.norm, table.weight, rows)
 
     @staticmethod
-    def skips(state: Writing) -> bool:
+    def skips(state: DecodingState) -> bool:
         """Whether a single word goes past the blocks.
 
         Not where a gradient is to come back, nor where a CPU narrows numbers on the way: weights
@@ -210,7 +222,7 @@ class Decoder(nn.Module):
         return state.lean and not first and not narrowed and not torch.is_grad_enabled()
 
     @staticmethod
-    def fixes(state: Writing) -> bool:
+    def fixes(state: DecodingState) -> bool:
         """Whether keys and values are to lie at fixed addresses from here on.
 
         On a GPU, once there are any; elsewhere if texts differ in length. Not where numbers are
@@ -226,7 +238,7 @@ class Decoder(nn.Module):
 def _mask(config: DecoderConfig) -> Mask:
     if config.mask is None:
         return causal
-    mask = text_mask(config.mask, config.length)
+    mask = text_mask(config.mask, config.context_length)
     if not mask.implies_causal:
         raise ValueError(
             f"mask={config.mask!r} can read words that are not written yet; "

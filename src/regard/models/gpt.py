@@ -1,8 +1,8 @@
 """A language model: words in, the scores of each next word out, and nothing else to read.
 
-    model = GPT(GPTConfig(words=65, length=256))
+    model = GPT(GPTConfig(vocab_size=65, context_length=256))
     logits = model(words)                                   # b n words
-    sample(model, 4, Rules(begin=0, end=1), prompt=words)   # regard.generation.sample
+    sample(model, 4, GenerationConfig(bos_id=0, eos_id=1), prompt=words)  # regard.generation.sample
 
 Where other models are given what to write about, this one is told how many texts to write.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.attention import Positions
 from regard.attention.multi_head import Attention
-from regard.generation.state import Writing
+from regard.generation.state import DecodingState
 from regard.models.config import GPTConfig
 from regard.models.decoder import Decoder
 
@@ -30,9 +30,9 @@ class GPT(Decoder):
         self, words: Int[Tensor, "b n"], *, positions: Positions | None = None
     ) -> Float[Tensor, "b n words"]:
         """The scores of the word after each of `words`; padding is at position −1."""
-        return self.decode(words, positions=positions)
+        return self.next_token_logits(words, positions=positions)
 
-    def start(self, texts: int) -> Writing:
+    def new_state(self, texts: int) -> DecodingState:
         """So many empty texts, for `step` to write on, in caches that are allocated once."""
-        room = self.config.length if self.config.place == "learned" else None
-        return self.begin(texts, size=room)
+        room = self.config.context_length if self.config.pos_embed == "learned" else None
+        return self.empty_state(texts, size=room)

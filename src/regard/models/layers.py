@@ -22,43 +22,43 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "swiglu": F.silu,
 }
 GATED = {"swiglu"}
-NORMS: dict[str, Callable[..., nn.Module]] = {"layer": LayerNorm, "rms": nn.RMSNorm}
+NORMS: dict[str, Callable[..., nn.Module]] = {"layernorm": LayerNorm, "rmsnorm": nn.RMSNorm}
 
 
-class FeedForward(nn.Module):
+class MLP(nn.Module):
     """Two linear layers with a non-linearity between, on each token alone.
 
     A gated one multiplies the activated hidden layer by a second, linear one (Shazeer 2020).
     """
 
     def __init__(
-        self, width: int, hidden: int, activation: str = "gelu", *, bias: bool = True
+        self, width: int, mlp_width: int, activation: str = "gelu", *, bias: bool = True
     ) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        self.to_hidden = nn.Linear(width, hidden, bias=bias)
-        self.to_gate = nn.Linear(width, hidden, bias=bias) if activation in GATED else None
-        self.to_out = nn.Linear(hidden, width, bias=bias)
+        self.fc1 = nn.Linear(width, mlp_width, bias=bias)
+        self.gate = nn.Linear(width, mlp_width, bias=bias) if activation in GATED else None
+        self.fc2 = nn.Linear(mlp_width, width, bias=bias)
 
     def forward(self, x: Float[Tensor, "*b n c"]) -> Float[Tensor, "*b n c"]:
-        hidden = self.activation(self.to_hidden(x))
-        if self.to_gate is not None:
-            hidden = hidden * self.to_gate(x)
-        return self.to_out(hidden)
+        hidden = self.activation(self.fc1(x))
+        if self.gate is not None:
+            hidden = hidden * self.gate(x)
+        return self.fc2(hidden)
 
 
-class StochasticDepth(nn.Module):
+class DropPath(nn.Module):
     """In training, skip the whole branch for some samples and scale the others up to match."""
 
     def __init__(self, share: float) -> None:
         super().__init__()
-        self.share = share
+        self.drop_prob = share
 
     def forward(self, x: Float[Tensor, "b ..."]) -> Float[Tensor, "b ..."]:
-        if not self.training or self.share == 0:
+        if not self.training or self.drop_prob == 0:
             return x
-        kept = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) >= self.share
-        return x * kept.to(x.dtype) / (1 - self.share)
+        kept = torch.rand(len(x), *[1] * (x.ndim - 1), device=x.device) >= self.drop_prob
+        return x * kept.to(x.dtype) / (1 - self.drop_prob)
 
 
 class PatchEmbed(nn.Module):
@@ -78,12 +78,12 @@ class PatchEmbed(nn.Module):
         eps: float = 1e-5,
     ) -> None:
         super().__init__()
-        self.patch, pixels = patch, channels * patch * patch
+        self.patch_size, pixels = patch, channels * patch * patch
         self.norm = LayerNorm(pixels, eps=eps) if normalise else nn.Identity()
         self.project = nn.Linear(pixels, width)
 
     def forward(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b n c"]:
-        p = self.patch
+        p = self.patch_size
         _check_splits(images, p)
         cut = images.unflatten(-1, (-1, p)).unflatten(-3, (-1, p))  # b k rows p columns p
         pixels = cut.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)  # b n (k p p)
@@ -100,7 +100,7 @@ class ConvStem(nn.Module):
 
     def __init__(self, patch: int, channels: int, width: int, *, eps: float = 1e-5) -> None:
         super().__init__()
-        self.patch = patch
+        self.patch_size = patch
         # Most pixels are dropped early, where channels are few: a stride of 2 if the patch has
         # one to give. The second stride completes the patch, and is 1 for a patch of 2 or 1.
         first = 2 if patch % 2 == 0 else 1
@@ -112,7 +112,7 @@ class ConvStem(nn.Module):
         self.project = _conv(between, width, patch // first)
 
     def forward(self, images: Float[Tensor, "b k y x"]) -> Float[Tensor, "b n c"]:
-        _check_splits(images, self.patch)
+        _check_splits(images, self.patch_size)
         seen = self.conv(images).movedim(1, -1)  # b y x c, where the norm wants the channels
         hidden = F.gelu(self.norm(seen)).movedim(-1, 1)
         return self.project(hidden).flatten(2).mT
@@ -128,37 +128,39 @@ def make_head(width: int, hidden: Sequence[int], classes: int) -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(hidden[-1], classes))
 
 
-class TokenEmbed(nn.Module):
+class TokenEmbedding(nn.Embedding):
     """One vector a word; 2017 scales them by √width, so that positions do not drown them."""
 
     def __init__(self, words: int, width: int, *, scaled: bool = False) -> None:
-        super().__init__()
-        self.table = nn.Embedding(words, width)
+        super().__init__(words, width)
         self.scale = math.sqrt(width) if scaled else 1.0
 
     def forward(self, words: Int[Tensor, "*b n"]) -> Float[Tensor, "*b n c"]:
-        return self.table(words) * self.scale
+        return super().forward(words) * self.scale
 
 
-def initialise(model: nn.Module, how: Literal["modern", "2017"], layers: int) -> None:
+def init_weights(
+    model: nn.Module, how: Literal["trunc_normal", "xavier_uniform"], layers: int
+) -> None:
     """Give every linear layer, convolution and embedding its first weights.
 
-    "2017" draws linear weights from Xavier's uniform and embeddings with variance 1 / width.
-    "modern" draws all from a normal of 0.02 cut at two deviations, and shrinks what is added to
-    the residual stream by √(2 · layers), so that depth does not change its size at the start.
+    "xavier_uniform" draws linear weights from Xavier's uniform, and embeddings with variance
+    1 / width. "trunc_normal" draws all from a normal of 0.02 cut at two deviations, and shrinks
+    what is added to the residual stream by √(2 · layers), so that depth does not change its size
+    at the start.
     """
     for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Conv2d)):
-            if how == "2017":
+            if how == "xavier_uniform":
                 nn.init.xavier_uniform_(module.weight)
             else:
-                residual = name.endswith("to_out")
+                residual = name.endswith(("to_out", "fc2"))
                 std = 0.02 / math.sqrt(2 * layers) if residual else 0.02
                 nn.init.trunc_normal_(module.weight, std=std, a=-2 * std, b=2 * std)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
-            std = module.embedding_dim**-0.5 if how == "2017" else 0.02
+            std = module.embedding_dim**-0.5 if how == "xavier_uniform" else 0.02
             nn.init.normal_(module.weight, std=std)
 
 

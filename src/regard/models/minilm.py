@@ -48,7 +48,7 @@ def minilm(*, dropout: float = 0.1, pooler: bool = False) -> tuple[Bert, WordPie
         width=384,
         layers=6,
         heads=12,
-        words=len(vocabulary),
+        vocab_size=len(vocabulary),
         dropout=dropout,
         pooler=pooler,
     )
@@ -79,10 +79,10 @@ def renamed(published: Mapping[str, Tensor], model: Bert) -> dict[str, Tensor]:
 
 def published_homes(config: BertConfig) -> Iterator[tuple[str, str]]:
     """Each part of a BERT, and what it is called where BERT is published."""
-    yield "embed.table", "embeddings.word_embeddings"
-    yield "segment", "embeddings.token_type_embeddings"
+    yield "token_embedding", "embeddings.word_embeddings"
+    yield "token_type_embedding", "embeddings.token_type_embeddings"
     # Positions are a bare table with us, and an embedding with them.
-    yield "place.table", "embeddings.position_embeddings.weight"
+    yield "pos_embed.table", "embeddings.position_embeddings.weight"
     yield "embed_norm", "embeddings.LayerNorm"
     for number in range(config.layers):
         for ours, theirs in BLOCK_HOMES.items():
@@ -96,7 +96,7 @@ BLOCK_HOMES = {
     "attention.to_v": "attention.self.value",
     "attention.to_out": "attention.output.dense",
     "attention_norm": "attention.output.LayerNorm",
-    "feed_forward.to_hidden": "intermediate.dense",
-    "feed_forward.to_out": "output.dense",
-    "feed_forward_norm": "output.LayerNorm",
+    "mlp.fc1": "intermediate.dense",
+    "mlp.fc2": "output.dense",
+    "mlp_norm": "output.LayerNorm",
 }

@@ -19,7 +19,7 @@ GAIN = 320.0
 FIRST, SECOND = 1_000_003, 7_919  # primes: neighbouring numbers of words end in distant slots
 
 
-class Votes(nn.Module):
+class NgramHead(nn.Module):
     """Words in, scores of the classes out: the sum of all votes over the root of their number.
 
     A word has a row of its own. Pairs of neighbours share `slots` rows by their hash, so two may

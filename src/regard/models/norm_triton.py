@@ -54,7 +54,7 @@ class Norm(torch.autograd.Function):
                 WIDE=wide,
             )
         ctx.save_for_backward(x, weight, bias, mean, scale)
-        ctx.eps, ctx.kind = eps, kind
+        ctx.norm_eps, ctx.kind = eps, kind
         return y
 
     @staticmethod
@@ -62,7 +62,7 @@ class Norm(torch.autograd.Function):
         x, weight, bias, mean, scale = ctx.saved_tensors
         inputs = (x, weight) if bias is None else (x, weight, bias)
         kernel = partial(kernel_back, dy, x, weight, mean, scale, len(inputs))
-        twin = partial(plain_norm, eps=ctx.eps, kind=ctx.kind)
+        twin = partial(plain_norm, eps=ctx.norm_eps, kind=ctx.kind)
         found = gradients(kernel, twin, inputs, (dy,), ctx.needs_input_grad[: len(inputs)])
         return *(*found, None)[:3], None, None
 

@@ -1,7 +1,7 @@
 """How the words of a text know where they are: added once before the blocks, or inside attention.
 
-before = place_before("learned", length=64, width=128)    # its `embed` goes before the first block
-stack(config, place=place_inside("rotary"))                 # one of these goes into every block
+before = pos_embed_before("learned", 64, 128)              # its `embed` goes before the blocks
+make_blocks(config, pos_embed=pos_embed_inside("rope"))    # one of these goes into every block
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from regard.attention import Place, learned, rotary, sinusoidal
+from regard.attention import PositionalEncoding, learned, rope, sinusoidal
 
 
-def place_before(kind: str, length: int, width: int) -> Place:
+def pos_embed_before(kind: str, length: int, width: int) -> PositionalEncoding:
     """What is added to the words before the blocks: nothing, for rotary positions or none."""
-    schemes: dict[str, Callable[[], Place]] = {
+    schemes: dict[str, Callable[[], PositionalEncoding]] = {
         "learned": partial(learned, length, width),
         "sinusoidal": partial(sinusoidal, width),
-        "rotary": Place,  # acts inside the attention layers
-        "none": Place,
+        "rope": PositionalEncoding,  # acts inside the attention layers
+        "none": PositionalEncoding,
     }
     return schemes[kind]()
 
 
-def place_inside(kind: str) -> Callable[[], Place]:
+def pos_embed_inside(kind: str) -> Callable[[], PositionalEncoding]:
     """What acts inside the attention layers: rotary positions do, others are added before."""
-    return rotary if kind == "rotary" else Place
+    return rope if kind == "rope" else PositionalEncoding

@@ -1,6 +1,6 @@
 """Weights that others have published, put where a model of ours has them.
 
-    homes = {"embed.table": "embeddings.word_embeddings", …}     # what each part is called there
+    homes = {"token_embedding": "embeddings.word_embeddings", …}   # what each is called there
     model.load_state_dict(under_our_names(published, model, homes))
 
 Nothing is guessed: a tensor that is missing, has no place or another shape is an error.

@@ -1,9 +1,9 @@
 """Teach a BERT to read: which words are hidden, and what two sentences have to do with each other.
 
-    model = Pretrainer(PretrainerConfig(words=8000, asked=("next",)))
-    scores = model(words, segments, positions=positions)        # b n words
-    hidden = model.read(words, segments, positions=positions)   # b n c, for both kinds of question
-    model.name_words(hidden[:, 3]), model.answer("next", hidden)
+    model = BertForPretraining(BertForPretrainingConfig(vocab_size=8000, pair_tasks=("nsp",)))
+    scores = model(words, segments, positions=positions)                 # b n words
+    hidden = model.hidden_states(words, segments, positions=positions)   # b n c, for both heads
+    model.token_logits(hidden[:, 3]), model.pair_logits("nsp", hidden)
 
 After training, `model.bert` is what is kept. This is BERT's own head for words, with as many heads
 for pairs as there are questions: it had one (Devlin et al. 2019).
@@ -19,26 +19,28 @@ from torch.nn import functional as F
 from regard.attention import Positions
 from regard.attention.multi_head import Attention
 from regard.models.bert import Bert
-from regard.models.config import PretrainerConfig
-from regard.models.layers import ACTIVATIONS, GATED, NORMS, initialise
+from regard.models.config import BertForPretrainingConfig
+from regard.models.layers import ACTIVATIONS, GATED, NORMS, init_weights
 
 
-class Pretrainer(nn.Module):
+class BertForPretraining(nn.Module):
     """Words in, the scores of all words at each place out; and answers about pairs."""
 
-    def __init__(self, config: PretrainerConfig, *, attention: Attention | None = None) -> None:
+    def __init__(
+        self, config: BertForPretrainingConfig, *, attention: Attention | None = None
+    ) -> None:
         super().__init__()
         self.config, width = config, config.width
         self.bert = Bert(config, attention=attention)
-        self.to_word = nn.Linear(width, width)
-        self.word_norm = NORMS[config.norm](width, eps=config.eps)
-        self.word_bias = nn.Parameter(torch.zeros(config.words))
-        self.questions = nn.ModuleDict({name: nn.Linear(width, 2) for name in config.asked})
-        for part in (self.to_word, self.questions):
-            initialise(part, config.init, config.layers)
-        if not config.asked:
+        self.mlm_dense = nn.Linear(width, width)
+        self.mlm_norm = NORMS[config.norm](width, eps=config.norm_eps)
+        self.mlm_bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.pair_heads = nn.ModuleDict({name: nn.Linear(width, 2) for name in config.pair_tasks})
+        for part in (self.mlm_dense, self.pair_heads):
+            init_weights(part, config.init, config.layers)
+        if not config.pair_tasks:
             self.bert.pooler = None  # nothing would ever teach it
-        activation = "gelu" if config.feed_forward in GATED else config.feed_forward
+        activation = "gelu" if config.activation in GATED else config.activation
         self.activation = ACTIVATIONS[activation]
 
     def forward(
@@ -49,9 +51,9 @@ class Pretrainer(nn.Module):
         positions: Positions | None = None,
     ) -> Float[Tensor, "b n words"]:
         """The scores of all words, at every place."""
-        return self.name_words(self.read(words, segments, positions=positions))
+        return self.token_logits(self.hidden_states(words, segments, positions=positions))
 
-    def read(
+    def hidden_states(
         self,
         words: Int[Tensor, "b n"],
         segments: Int[Tensor, "b n"] | None = None,
@@ -61,14 +63,14 @@ class Pretrainer(nn.Module):
         """Each word as what answers are made from."""
         return self.bert(words, segments, positions=positions)
 
-    def name_words(self, hidden: Float[Tensor, "*b c"]) -> Float[Tensor, "*b words"]:
+    def token_logits(self, hidden: Float[Tensor, "*b c"]) -> Float[Tensor, "*b words"]:
         """The scores of all words at some places: the vectors that words are read as score them."""
-        x = self.word_norm(self.activation(self.to_word(hidden)))
-        return F.linear(x, self.bert.embed.table.weight, self.word_bias)
+        x = self.mlm_norm(self.activation(self.mlm_dense(hidden)))
+        return F.linear(x, self.bert.token_embedding.weight, self.mlm_bias)
 
-    def answer(self, question: str, hidden: Float[Tensor, "b n c"]) -> Float[Tensor, "b 2"]:
+    def pair_logits(self, question: str, hidden: Float[Tensor, "b n c"]) -> Float[Tensor, "b 2"]:
         """The scores of no and yes, for each pair."""
-        if question not in self.questions:
-            known = ", ".join(self.questions) or "none"
+        if question not in self.pair_heads:
+            known = ", ".join(self.pair_heads) or "none"
             raise ValueError(f"no question {question!r}; this model was asked {known}")
-        return self.questions[question](self.bert.pooled(hidden))
+        return self.pair_heads[question](self.bert.pooled(hidden))

@@ -23,9 +23,9 @@ from regard.errors import FieldError
 from regard.hardware.memory import machine_memory
 from regard.models.config import (
     BertConfig,
+    BertForPretrainingConfig,
     CaptionerConfig,
     DecoderConfig,
-    PretrainerConfig,
     Seq2SeqConfig,
     StackConfig,
     TextClassifierConfig,
@@ -54,57 +54,69 @@ def of_vit(config: ViTConfig) -> int:
 
 
 def head_widths(config: ViTConfig) -> tuple[int, ...]:
-    return (config.width, *config.head, config.classes)
+    return (config.width, *config.head_hidden, config.num_classes)
 
 
 def vit_features(config: ViTConfig) -> int:
     """A ViT without its head: patches, a class token, positions, blocks and a norm."""
-    c, p, k = config.width, config.patch, config.channels
+    c, p, k = config.width, config.patch_size, config.channels
     if config.stem == "conv":
         first, between = 2 if p % 2 == 0 else 1, max(1, c // 2)
         stem = convolution(k, between, max(3, first + 1)) + 2 * between
         stem += convolution(between, c, max(3, p // first + 1))
     else:
-        stem = linear(k * p * p, c) + 2 * k * p * p * config.normalise_patches
-    own = int(config.pool == "class")
+        stem = linear(k * p * p, c) + 2 * k * p * p * config.patch_norm
+    own = int(config.pool == "cls")
     rows, columns = config.grid
-    places = (rows * columns + own) * c if config.place == "learned" else 0
+    places = (rows * columns + own) * c if config.pos_embed == "learned" else 0
     return stem + own * c + places + stack(config) + last_norm(config)
 
 
 @parameters.register
 def of_davit(config: DaViTConfig) -> int:
     widths = config.widths
-    stem = convolution(config.channels, widths[0], max(3, 2 * config.patch - 1)) + 2 * widths[0]
-    downs = sum(2 * a + convolution(a, b, 2 + config.overlap) for a, b in pairwise(widths))
+    stem = (
+        convolution(config.channels, widths[0], max(3, 2 * config.patch_size - 1)) + 2 * widths[0]
+    )
+    downs = sum(
+        2 * a + convolution(a, b, 2 + config.overlapping_downsample) for a, b in pairwise(widths)
+    )
     stages = 0
     for c, depth in zip(widths, config.depths, strict=True):
         around, norms = 2 * (9 * c + c), 2 * 2 * c
-        think = linear(c, config.expansion * c) + linear(config.expansion * c, c)
+        think = linear(c, config.mlp_ratio * c) + linear(config.mlp_ratio * c, c)
         stages += 2 * depth * (around + norms + 4 * linear(c, c) + think)
-    return stem + downs + stages + 2 * widths[-1] + linear(widths[-1], config.classes)
+    return stem + downs + stages + 2 * widths[-1] + linear(widths[-1], config.num_classes)
 
 
 @parameters.register
 def of_bert(config: BertConfig) -> int:
     c = config.width
-    tables = (config.words + config.segments + config.length * (config.place == "learned")) * c
+    tables = (
+        config.vocab_size
+        + config.token_types
+        + config.context_length * (config.pos_embed == "learned")
+    ) * c
     pooler = linear(c, c) * config.pooler
     return tables + norm(config) + stack(config) + last_norm(config) + pooler
 
 
 @parameters.register
 def of_text_classifier(config: TextClassifierConfig) -> int:
-    votes = (config.words + config.votes) * config.classes if config.votes else 0
-    return of_bert(config) + linear(config.width, config.classes) + votes
+    votes = (
+        (config.vocab_size + config.ngram_buckets) * config.num_classes
+        if config.ngram_buckets
+        else 0
+    )
+    return of_bert(config) + linear(config.width, config.num_classes) + votes
 
 
 @parameters.register
-def of_pretrainer(config: PretrainerConfig) -> int:
-    c, asked = config.width, len(config.asked)
-    unused = linear(c, c) * (config.pooler and not asked)  # nothing would teach it
-    head = linear(c, c) + norm(config) + config.words
-    return of_bert(config) - unused + head + asked * linear(c, 2)
+def of_pretrainer(config: BertForPretrainingConfig) -> int:
+    c, pair_heads = config.width, len(config.pair_tasks)
+    unused = linear(c, c) * (config.pooler and not pair_heads)  # nothing would teach it
+    head = linear(c, c) + norm(config) + config.vocab_size
+    return of_bert(config) - unused + head + pair_heads * linear(c, 2)
 
 
 @parameters.register
@@ -114,22 +126,22 @@ def of_decoder(config: DecoderConfig) -> int:
 
 @parameters.register
 def of_seq2seq(config: Seq2SeqConfig) -> int:
-    layers = config.layers if config.reading_layers is None else config.reading_layers
+    layers = config.layers if config.encoder_layers is None else config.encoder_layers
     reading = layers * block(config, None) + last_norm(config)
     return writing(config, config.width) + reading
 
 
 @parameters.register
 def of_captioner(config: CaptionerConfig) -> int:
-    seen = vit_features(config.encoder) if config.context_width is None else 0
+    seen = vit_features(config.encoder) if config.encoder_width is None else 0
     return seen + writing(config, config.features_width)
 
 
 def writing(config: DecoderConfig, context_width: int | None) -> int:
     """Words and positions, the stack of a decoder, and its scores if they are not tied."""
     c = config.width
-    tables = (config.words + config.length * (config.place == "learned")) * c
-    scores = 0 if config.tied else config.words * c
+    tables = (config.vocab_size + config.context_length * (config.pos_embed == "learned")) * c
+    scores = 0 if config.tie_embeddings else config.vocab_size * c
     return tables + stack(config, context_width) + last_norm(config) + scores
 
 
@@ -141,7 +153,7 @@ def block(config: StackConfig, context_width: int | None) -> int:
     """Attention, perhaps attention to a context, and a feed-forward, each with its norm."""
     c, hidden, bias = config.width, config.hidden_width, config.bias
     think = linear(c, hidden, bias) + linear(hidden, c, bias)
-    think += linear(c, hidden, bias) * (config.feed_forward == "swiglu")
+    think += linear(c, hidden, bias) * (config.activation == "swiglu")
     found = heads(config, c) + think + 2 * norm(config)
     return found if context_width is None else found + heads(config, context_width) + norm(config)
 
@@ -149,7 +161,7 @@ def block(config: StackConfig, context_width: int | None) -> int:
 def heads(config: StackConfig, read: int) -> int:
     """Four projections, and what an attention has to learn itself."""
     c, d = config.width, config.width // config.heads
-    keys = (config.groups or config.heads) * d
+    keys = (config.kv_heads or config.heads) * d
     own = d * d if "learned" in config.attention else 0
     queries, out = (linear(c, c, config.bias) for _ in range(2))
     return queries + 2 * linear(read, keys, config.bias) + out + own
@@ -164,11 +176,11 @@ def convolution(inside: int, outside: int, side: int) -> int:
 
 
 def norm(config: StackConfig) -> int:
-    return config.width * (1 if config.norm == "rms" else 2)
+    return config.width * (1 if config.norm == "rmsnorm" else 2)
 
 
 def last_norm(config: StackConfig) -> int:
-    return norm(config) * (config.order == "pre")
+    return norm(config) * config.norm_first
 
 
 # What is too much
@@ -198,7 +210,7 @@ def check_depth(config: Any, under: str = "") -> None:
     """Refuse more layers, or more random features, than anybody would wait for."""
     for name, value in whole_numbers(config):
         last = name.split(".")[-1]
-        if last in ("layers", "reading_layers", "depths") and value > MOST_LAYERS:
+        if last in ("layers", "encoder_layers", "depths") and value > MOST_LAYERS:
             raise FieldError(
                 f"{under}{name} = {value}: at most {MOST_LAYERS:,} layers are built",
                 f"{under}{name}",
@@ -211,7 +223,7 @@ def check_depth(config: Any, under: str = "") -> None:
                 "features are drawn",
                 f"{under}attention",
             )
-    if isinstance(config, CaptionerConfig) and config.context_width is None:
+    if isinstance(config, CaptionerConfig) and config.encoder_width is None:
         check_depth(config.encoder, f"{under}encoder.")
 
 
@@ -324,10 +336,10 @@ def numbers_held(config: Any, tokens: int) -> int:
     if isinstance(config, DaViTConfig):
         found, left = 0, tokens
         for c, depth in zip(config.widths, config.depths, strict=True):
-            found += left * 2 * depth * (4 + config.expansion) * c
+            found += left * 2 * depth * (4 + config.mlp_ratio) * c
             left //= 4
         return found
     layers = config.layers
     if isinstance(config, Seq2SeqConfig):
-        layers = min(layers, config.reading_layers or layers)
+        layers = min(layers, config.encoder_layers or layers)
     return tokens * layers * (3 * config.width + config.hidden_width)

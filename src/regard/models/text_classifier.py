@@ -2,7 +2,7 @@
 
 Words may vote beside it (`votes.py`); the scores are a mean of the two opinions then.
 
-model = TextClassifier(TextClassifierConfig(words=8000, classes=2))
+model = TextClassifier(TextClassifierConfig(vocab_size=8000, num_classes=2))
 scores = model(words, positions=positions)      # b classes; padding is at position −1
 """
 
@@ -16,8 +16,8 @@ from regard.attention import Positions
 from regard.attention.multi_head import Attention
 from regard.models.bert import Bert
 from regard.models.config import TextClassifierConfig
-from regard.models.layers import initialise
-from regard.models.ngram_head import Votes
+from regard.models.layers import init_weights
+from regard.models.ngram_head import NgramHead
 
 
 class TextClassifier(nn.Module):
@@ -27,10 +27,14 @@ class TextClassifier(nn.Module):
         super().__init__()
         self.config = config
         self.bert = Bert(config, attention=attention)
-        self.dropout = nn.Dropout(config.head_dropout)
-        self.head = nn.Linear(config.width, config.classes)
-        initialise(self.head, config.init, config.layers)
-        self.votes = Votes(config.words, config.votes, config.classes) if config.votes else None
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.head = nn.Linear(config.width, config.num_classes)
+        init_weights(self.head, config.init, config.layers)
+        self.ngram = (
+            NgramHead(config.vocab_size, config.ngram_buckets, config.num_classes)
+            if config.ngram_buckets
+            else None
+        )
 
     def forward(
         self,
@@ -48,17 +52,17 @@ class TextClassifier(nn.Module):
         """
         hidden = self.bert(words, segments, positions=positions)
         read: Tensor = self.head(self.dropout(self.pooled(hidden, positions)))
-        if self.votes is None:
+        if self.ngram is None:
             return read[None] if each else read
-        votes = self.votes(words, positions).to(read.dtype)
-        say = self.config.say
+        votes = self.ngram(words, positions).to(read.dtype)
+        say = self.config.ngram_weight
         return torch.stack([read, votes]) if each else (read + say * votes) / (1 + say)
 
     def pooled(
         self, hidden: Float[Tensor, "b n c"], positions: Positions | None = None
     ) -> Float[Tensor, "b c"]:
         """One vector a text: that of its first word, or the mean or the greatest over its words."""
-        if self.config.pool == "first":
+        if self.config.pool == "cls":
             return hidden[:, 0] if self.bert.pooler is None else self.bert.pooled(hidden)
         real = positions >= 0 if isinstance(positions, Tensor) else None
         if self.config.pool == "max":

@@ -15,8 +15,8 @@ def text_mask(expression: str, length: int) -> Mask:
     for height, width in sorted(mask.grids()):
         if height * width < length:
             raise ValueError(
-                f"mask={expression!r} speaks of a grid of {height} × {width}, and length={length} "
-                f"is more than its {height * width} places, beyond which all read all: "
-                f"{-(-length // width)} × {width} would do"
+                f"mask={expression!r} speaks of a grid of {height} × {width}, and "
+                f"context_length={length} is more than its {height * width} places, beyond which "
+                f"all read all: {-(-length // width)} × {width} would do"
             )
     return mask

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
-FORMAT = 1  # of the folder; a reader refuses a newer one
+FORMAT = 2  # of the folder; a reader refuses any other
 APPENDED = (METRICS, "log.txt")  # written in place; all else is written anew and put there
 # Whether runs that a command opens on its way, as one to begin from, may have edited files.
 ACCEPTING: ContextVar[bool] = ContextVar("accepting edits", default=False)
@@ -129,9 +129,7 @@ class RunFolder:
     def _trouble(self, name: str) -> str:
         trouble = self.manifest.trouble(name) if LISTED.fullmatch(name) else ""
         if trouble and not self.accept_edits:
-            raise UserError(
-                f"{trouble}; put back what was there, or load it all the same with --accept-edits"
-            )
+            raise UserError(f"{trouble}; restore the file, or load it as it is with --accept-edits")
         return trouble
 
     # Configuration
@@ -154,10 +152,15 @@ class RunFolder:
         self._trouble("config.toml")
         values = parse_toml(self.path / "config.toml")
         written = values.get("format")
-        if type(written) is not int or not 1 <= written <= FORMAT:
+        if written == 1:
             raise UserError(
-                f"{self.path / 'config.toml'} has format {written!r}; this version reads 1 to "
-                f"{FORMAT}: update regard, or run it with the version that wrote the run"
+                f"{self.path / 'config.toml'} has format 1, of an earlier regard whose fields and "
+                "weights had other names: train it again, or use the version that wrote it"
+            )
+        if type(written) is not int or written != FORMAT:
+            raise UserError(
+                f"{self.path / 'config.toml'} has format {written!r}, and this version reads "
+                f"{FORMAT}: update regard, or use the version that wrote the run"
             )
         return values
 

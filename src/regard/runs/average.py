@@ -20,6 +20,7 @@ from regard.config import to_values
 from regard.errors import UserError
 from regard.hardware.machine import machine
 from regard.run_folder import RunFolder
+from regard.run_folder.metric_lines import lower_is_better
 from regard.runs.record import headline
 from regard.runs.run import Run, load
 from regard.runs.session import differences
@@ -34,14 +35,16 @@ class Averaged:
     run: Run
     worth: float
     members: dict[str, float]
+    lower: bool = False  # is better: they are losses
 
     def __str__(self) -> str:
-        values = sorted(self.members.values())
-        lines = [f"{name:<40} {value:.2%}" for name, value in self.members.items()]
-        lines += [f"{'the mean of their weights':<40} {self.worth:.2%}"]
-        if self.worth >= values[-1]:
+        style, sign = (".4f", -1) if self.lower else (".2%", 1)
+        lines = [f"{name:<40} {value:{style}}" for name, value in self.members.items()]
+        lines += [f"{'the mean of their weights':<40} {self.worth:{style}}"]
+        worth, values = sign * self.worth, [sign * value for value in self.members.values()]
+        if worth >= max(values):
             verdict = "at least as good as the best of them"
-        elif self.worth >= sum(values) / len(values):
+        elif worth >= sum(values) / len(values):
             verdict = "better than they are on average, but not than the best of them"
         else:
             verdict = "worse than they are on average: they did not begin from the same weights?"
@@ -56,31 +59,37 @@ def average(runs: Sequence[Run], out: Path | None = None) -> Averaged:
     expect_alike(runs)
     first = runs[0]
     # What can fail comes before there is a folder: data that are gone, weights that are damaged.
-    measure = first.task.measure(first.config, first.data, first.device)
+    measure = first.task.evaluate_quick(first.config, first.data, first.device)
     mean = mean_of([run.folder.read_tensors(WEIGHTS) for run in runs])
     folder = beside(first) if out is None else RunFolder.at(out)
     about = first.folder.about() | {"averaged": str(len(runs))}
     about.pop("format")
     with folder.locked():
         folder.write_config(first.config, **about)
-        folder.write_facts("data", to_values(first.facts))
+        folder.write_facts("data", to_values(first.metadata))
         folder.write_facts("machine", machine(first.device))
         folder.write_tensors(WEIGHTS, mean)
         made = load(folder.path, device=str(first.device))
         with torch.no_grad():
             figures = measure(made.model)
         last = [run.metrics[-1] for run in runs]
-        sums = {key: sum(line[key] for line in last) for key in ("step", "seconds", "waited")}
-        loss = sum(line["loss"] for line in last) / len(last)
-        line = {"epoch": last[0]["epoch"], "loss": loss, "rate": 0.0, **sums, "best": True}
-        folder.add_metrics(line | figures)
+        sums = {
+            key: sum(line[key] for line in last)
+            for key in ("step", "train_seconds", "data_wait_seconds")
+        }
+        loss = sum(line["train/loss"] for line in last) / len(last)
+        line = {"epoch": last[0]["epoch"], "train/loss": loss, "lr": 0.0, **sums}
+        folder.add_metrics({**line, "is_best": True, **figures})
     members = {str(run.folder.path): headline(run.evaluate("validation")) for run in runs}
-    return Averaged(made, headline(made.evaluate("validation")), members)
+    judged = made.evaluate("validation")
+    return Averaged(
+        made, headline(judged), members, lower_is_better(next(iter(judged.to_values())))
+    )
 
 
 def beside(run: Run) -> RunFolder:
     """A new folder next to a run's."""
-    data = Path(run.facts.data).stem
+    data = Path(run.metadata.data).stem
     return RunFolder.create(f"{run.task.name}-{data}-mean", run.folder.path.parent)
 
 
@@ -120,9 +129,9 @@ def compared(run: Run, first: Run) -> Iterator[tuple[str, object, object]]:
     for name, values in differences(ours, theirs).items():
         yield f"model.{name}", *values
     # By digests: classes and words can be thousands.
-    yield "data with digest", run.facts.digest[:12], first.facts.digest[:12]
+    yield "data with digest", run.metadata.digest[:12], first.metadata.digest[:12]
     ours, theirs = (
-        {key: value for key, value in to_values(each.facts).items() if key in MEANING}
+        {key: value for key, value in to_values(each.metadata).items() if key in MEANING}
         for each in (run, first)
     )
     for name in ours:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from regard.errors import UserError
 from regard.run_folder import epochs_in
+from regard.run_folder.metric_lines import deciding, lower_is_better, quantity_of
 from regard.runs.report import marks
 from regard.training.progress_line import percent_places
 from regard.visualization.figure_curves import curves_figure, gap
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """What one run came to: shares of 1, or None where nobody measured."""
+    """What one run came to: shares of 1 or a loss, or None where nobody measured."""
 
     name: str
     epochs: int
@@ -29,6 +30,7 @@ class Row:
     best: float | None  # on validation, at any epoch
     test: float | None
     seconds: float
+    percent: bool = True  # how the figures are written; a loss is a number
 
 
 def rows_of(runs: Sequence[Run]) -> list[Row]:
@@ -42,7 +44,9 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
             apart = gap(lines)
         except ValueError as trouble:
             raise UserError(f"{run.folder.path / 'metrics.jsonl'}: {trouble}") from None
-        key = next(name for name in lines[-1] if name.startswith("validation."))
+        key = deciding(lines[-1])
+        assert key is not None  # or there were no gap
+        best = min if lower_is_better(key) else max
         test = marks(run.folder).get(run.folder.path.name, {})
         rows.append(
             Row(
@@ -51,17 +55,18 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
                 apart.train,
                 apart.held_out,
                 apart.difference,
-                max(line[key] for line in lines if key in line),
-                test.get(key.partition(".")[2]),  # the same figure, or none
-                float(lines[-1].get("seconds", 0.0)),
+                best(line[key] for line in lines if key in line),
+                test.get(quantity_of(key)),  # the same figure, or none
+                float(lines[-1].get("train_seconds", 0.0)),
+                not lower_is_better(key),
             )
         )
     return rows
 
 
 def table_of(rows: Sequence[Row]) -> str:
-    """The rows as text, figures in percent, with the decimals that the least of them needs."""
-    least = min((row.best for row in rows if row.best), key=abs, default=1.0)
+    """The rows as text, shares in percent, with the decimals that the least of them needs."""
+    least = min((row.best for row in rows if row.best and row.percent), key=abs, default=1.0)
     places = percent_places(least)
     head = ("run", "epochs", "train", "validation", "gap", "best", "test", "seconds")
     body = [
@@ -69,7 +74,7 @@ def table_of(rows: Sequence[Row]) -> str:
             row.name,
             str(row.epochs),
             *(
-                "-" if share is None else f"{share:.{places}%}"
+                "-" if share is None else f"{share:.{places}%}" if row.percent else f"{share:.3f}"
                 for share in (row.train, row.validation, row.gap, row.best, row.test)
             ),
             f"{row.seconds:.0f}",
@@ -91,8 +96,10 @@ def draw_comparison(runs: Sequence[Run], path: Path) -> None:
     named = {}
     for name, run in zip(unique([run.folder.path for run in runs]), runs, strict=True):
         apart = gap(run.metrics)
-        places = percent_places(apart.held_out)
-        named[f"{name} (gap {apart.difference:+.{places}%})"] = run
+        key = deciding(run.metrics[-1])
+        plain = key is not None and lower_is_better(key)
+        style = "+.3f" if plain else f"+.{percent_places(apart.held_out)}%"
+        named[f"{name} (gap {apart.difference:{style}})"] = run
     curves_figure(
         {name: run.metrics for name, run in named.items()},
         path,

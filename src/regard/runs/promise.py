@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 def promise_kept(run: Run, judged: Judged) -> str | None:
     """The figure promised beside the one that was measured, if the run's recipe promises one."""
     recipe = recipes(run.task.name).get(str(run.folder.about().get("recipe")))
-    if recipe is None or not recipe.about.expect:
+    if recipe is None or not recipe.about.expected:
         return None
     about = recipe.about
-    told = partial(figure_words, about.figure)
-    away = headline(judged) - about.expect
+    in_words = partial(figure_words, about.metric)
+    away = headline(judged) - about.expected
     departs = departures(run.config, settled_recipe(recipe, run))
     own = f", which has its own {few_names(departs)}," if departs else ""
     return (
-        f"recipe {recipe.name} promises {about.figure} {told(about.expect)}, give or take "
-        f"{told(about.spread)}: this run{own} is {'+' * (away >= 0)}{told(away)}"
+        f"recipe {recipe.name} promises {about.metric} {in_words(about.expected)}, give or take "
+        f"{in_words(about.tolerance)}: this run{own} is {'+' * (away >= 0)}{in_words(away)}"
     )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from regard.config import build, parse_toml, table
 from regard.errors import ConfigError, UserError, nearest
-from regard.tasks import find
+from regard.tasks import ELSEWHERE, called, find
 
 C = TypeVar("C")
 MOST_EPOCHS = 50  # that follow from how few images there are
@@ -23,7 +23,7 @@ class About:
 
     task: str
     """What it is a recipe for."""
-    words: str = ""
+    description: str = ""
     """What it makes, in a line."""
     command: str = ""
     """How it is typed."""
@@ -31,11 +31,11 @@ class About:
     """What the time and the figure below were measured on."""
     minutes: float = 0.0
     """How long it takes there."""
-    figure: str = ""
+    metric: str = ""
     """Which figure to expect."""
-    expect: float = 0.0
+    expected: float = 0.0
     """Its value."""
-    spread: float = 0.0
+    tolerance: float = 0.0
     """How far from it a single run may be."""
     default: bool = False
     """Whether it is taken for its data when no recipe is named."""
@@ -68,7 +68,7 @@ def read_recipe(path: Path, task: str) -> Recipe:
         head = {"task": task, **table(whole, "recipe", source=str(path))}
         values = {name: value for name, value in whole.items() if name != "recipe"}
     about = build(About, head, source=str(path), under="recipe")
-    if about.task != task:
+    if ELSEWHERE.get(about.task, about.task) != called(task):
         wrong = f"{path} is a recipe for {about.task}, not for {task}"
         raise ConfigError(wrong, key="recipe.task", value=about.task, file=str(path))
     return Recipe(str(path), about, values)
@@ -76,7 +76,7 @@ def read_recipe(path: Path, task: str) -> Recipe:
 
 def recipes(task: str) -> dict[str, Recipe]:
     """The recipes that come with regard, by name."""
-    found = {}
+    task, found = called(task), {}
     for path in sorted((FOLDER / task).glob("*.toml")):
         recipe = read_recipe(path, task)
         found[path.stem] = Recipe(path.stem, recipe.about, recipe.values)
@@ -88,6 +88,7 @@ def choose_recipe(task: str, name: str | None = None, data: str | None = None) -
 
     Of your own data, images may be of a shape that a recipe is for.
     """
+    task = called(task)
     known = recipes(task)
     if name is not None:
         if name in known:

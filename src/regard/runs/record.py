@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regard.config import to_values
 from regard.errors import UserError
 from regard.run_folder import epochs_in
+from regard.run_folder.metric_lines import is_measured, lower_is_better
 from regard.runs.recipe import Recipe, recipes
 from regard.runs.session import SEED, THREADS, differences, parameters
 from regard.tasks.task import Judged
@@ -24,11 +25,13 @@ def headline(judged: Judged) -> float:
     return float(first["value"] if isinstance(first, dict) else first)
 
 
-def spread(values: Sequence[float]) -> str:
-    """Several runs in a line."""
+def spread(judged: Sequence[Judged]) -> str:
+    """The deciding figures of several runs in a line."""
+    values = [headline(each) for each in judged]
+    style = ".4f" if lower_is_better(next(iter(judged[0].to_values()))) else ".2%"
     return (
-        f"{len(values)} runs: mean {mean(values):.2%}, from {min(values):.2%} to "
-        f"{max(values):.2%}, deviation {stdev(values):.2%}"
+        f"{len(values)} runs: mean {mean(values):{style}}, from {min(values):{style}} to "
+        f"{max(values):{style}}, deviation {stdev(values):{style}}"
     )
 
 
@@ -52,7 +55,7 @@ def recorded(runs: Sequence[Run], judged: Sequence[Judged], split: str) -> dict[
         "command": command_of(first),
         **(first.folder.read_facts("machine") or {}),
         "split": split,
-        "parts": list(first.facts.parts),  # to train on, to choose by, to test
+        "parts": list(first.metadata.parts),  # to train on, to choose by, to test
         "parameters": parameters(first.model),
         "mean": mean(values),
         "deviation": stdev(values) if len(values) > 1 else None,
@@ -60,9 +63,9 @@ def recorded(runs: Sequence[Run], judged: Sequence[Judged], split: str) -> dict[
             {
                 "seed": run.config.train.seed,
                 "epochs": epochs_in(run.metrics),
-                "seconds": run.metrics[-1]["seconds"],
-                "waited": run.metrics[-1]["waited"],
-                "last": {key: run.metrics[-1][key] for key in run.metrics[-1] if "." in key},
+                "seconds": run.metrics[-1]["train_seconds"],
+                "waited": run.metrics[-1]["data_wait_seconds"],
+                "last": {key: run.metrics[-1][key] for key in run.metrics[-1] if is_measured(key)},
                 "course": course(run),
                 "figures": {
                     name: value
@@ -78,9 +81,9 @@ def recorded(runs: Sequence[Run], judged: Sequence[Judged], split: str) -> dict[
 def course(run: Run) -> list[list[float]]:
     """After each epoch, seconds since the first batch and the deciding figure."""
     return [
-        [line["seconds"], float(f"{line[name]:.4g}")]
+        [line["train_seconds"], float(f"{line[name]:.4g}")]
         for line in run.metrics
-        for name in [key for key in line if "." in key][:1]
+        for name in [key for key in line if is_measured(key)][:1]
     ]
 
 
@@ -111,11 +114,11 @@ def training_of(run: Run) -> str:
 
 def settled_recipe(recipe: Recipe, run: Run) -> Any:
     """The configuration of a run that followed a recipe to the letter on the run's own data."""
-    return run.task.settle(recipe.config(run.task.config), run.data)
+    return run.task.resolve(recipe.config(run.task.config), run.data)
 
 
 def flag(key: str, value: Any) -> list[str]:
-    """A field as it is typed: --skip-bad, --model.no-bias, --train.optimiser.betas 0.9 0.95."""
+    """A field as it is typed: --skip-invalid, --model.no-bias, --train.optimizer.betas 0.9 0.95."""
     *path, last = key.replace("_", "-").split(".")
     if isinstance(value, bool):
         last, values = last if value else f"no-{last}", []

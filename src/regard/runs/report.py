@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regard.config import to_values
 from regard.run_folder import RunFolder, epochs_in
 from regard.run_folder.manifest import CONFIG, DATA, WEIGHTS
+from regard.run_folder.metric_lines import is_measured, quantity_of
 from regard.runs.session import parameters
 from regard.tasks.task import Judged
 from regard.training.progress_line import duration
@@ -52,7 +53,7 @@ def marks(folder: RunFolder) -> dict[str, dict[str, float]]:
     found, lines = read_evaluation(folder, "test"), folder.metrics()
     if not found or not lines:
         return {}
-    curves = {key.partition(".")[2] for key in lines[-1]}
+    curves = {quantity_of(key) for key in lines[-1] if is_measured(key)}
     return {
         folder.path.name: {
             name: value["value"]
@@ -77,7 +78,7 @@ def write_report(run: Run, split: str, judged: Judged) -> Path:
                 "data": {"runs": [{"name": name, "lines": lines, "marks": run_marks}]},
             }
         )
-    sections += run.task.views(run.trained, run.data, split, judged)
+    sections += run.task.report(run.trained, run.data, split, judged)
     sections.append(
         {
             "view": "facts",
@@ -97,7 +98,7 @@ def write_report(run: Run, split: str, judged: Judged) -> Path:
 
 
 def about(run: Run) -> list[list[str]]:
-    lines, facts = run.metrics, run.facts
+    lines, facts = run.metrics, run.metadata
     rows = [
         ["data", f"{run.config.data}, SHA-256 {facts.digest[:12]}…"],
         ["parameters", f"{parameters(run.model):,}"],
@@ -107,7 +108,7 @@ def about(run: Run) -> list[list[str]]:
     ]
     if lines:
         rows.insert(
-            2, ["trained", f"{epochs_in(lines)} epochs in {duration(lines[-1]['seconds'])}"]
+            2, ["trained", f"{epochs_in(lines)} epochs in {duration(lines[-1]['train_seconds'])}"]
         )
     return rows
 

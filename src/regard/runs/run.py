@@ -30,6 +30,7 @@ from regard.fields import Names, in_full
 from regard.generation.sample import fresh_seed
 from regard.hardware.device import choose_device
 from regard.run_folder import RunFolder, epochs_in
+from regard.run_folder.metric_lines import deciding, lower_is_better
 from regard.run_folder.tensor_files import shapes_in
 from regard.runs.promise import promise_kept
 from regard.runs.recipe import choose_recipe
@@ -51,7 +52,7 @@ from regard.training.threads import Threads, keeping_threads
 from regard.usual_names import answer_key
 from regard.visualization.document import data_uri
 
-READING = ("text", "label", "pair", "skip_bad")  # fields that say how other data are read
+READING = ("text_column", "label_column", "text_pair_column", "skip_invalid")  # of other data
 
 
 def train(
@@ -92,17 +93,17 @@ def train(
         chosen = choose_recipe(task, None if recipe is None else str(recipe), name)
         config = chosen.config(entry.load_config())
     expect_fields(config, changes)
-    said = dict(flattened(changes))
+    settings = dict(flattened(changes))
     if data is not None:
-        said["data"] = as_typed(data)
+        settings["data"] = as_typed(data)
     if epochs is not None:
-        said["train.epochs"] = epochs
+        settings["train.epochs"] = epochs
     if threads is not None:
-        said["train.threads"] = threads
+        settings["train.threads"] = threads
     options = {} if attention is None else {"attention": attention}
     session = Session(
         entry.load(),
-        change(config, in_full(config, said)),
+        change(config, in_full(config, settings)),
         chosen,
         quiet=quiet,
         accept_edits=accept_edits,
@@ -149,20 +150,20 @@ def go(
     run = load(folder.path, device=device, **session.options)
     judged, split = run.evaluate("validation"), "validation"
     session.say(run.task.summary(judged, split))
-    if test and run.held_out == split:
+    if test and run.test_split == split:
         session.say("there is no test to measure it on")
     elif test:
-        split = run.held_out
+        split = run.test_split
         judged = run.evaluate(split)
         session.say(run.task.summary(judged, split))
         write_curves(folder)  # with a mark where the test came out
     if report:
         session.say(f"report: {run.report(split)}")
-    if split == run.held_out and (words := promise_kept(run, judged)):
+    if split == run.test_split and (words := promise_kept(run, judged)):
         session.say(words)
     where = folder.path
     session.say(
-        f"next: regard evaluate {where}    regard look {where} --split {run.held_out} --index 0"
+        f"next: regard evaluate {where}    regard look {where} --split {run.test_split} --index 0"
     )
     return run
 
@@ -194,13 +195,13 @@ class Run:
         self.config = folder.config(self.task.config)
 
     @cached_property
-    def facts(self) -> Any:
+    def metadata(self) -> Any:
         """What the run knows of its data."""
         values = self.folder.read_facts("data")
         if values is None:
             raise UserError(f"{self.folder.path} has no data.json: its training never began")
         source = str(self.folder.path / "data.json")
-        facts = build(self.task.facts, values, source=source)
+        facts = build(self.task.metadata, values, source=source)
         expect_facts(self.config, facts, source)
         return facts
 
@@ -216,7 +217,7 @@ class Run:
         expect_match(self.config, shapes_in(path), str(path))
         try:
             with torch.random.fork_rng(devices=[]):  # first weights are drawn, to be written over
-                model = self.task.build(self.config, self.facts, **self.options)
+                model = self.task.build_model(self.config, self.metadata, **self.options)
         except ValueError as trouble:
             raise UserError(f"{self.folder.path / 'config.toml'}: {trouble}") from None
         weights = self.folder.read_tensors("model.safetensors")
@@ -232,8 +233,8 @@ class Run:
     @cached_property
     def data(self) -> Any:
         """The data the run was trained on, if they are still there."""
-        data = self.task.read(self.config)
-        if data.facts.digest != self.facts.digest:
+        data = self.task.load_data(self.config)
+        if data.metadata.digest != self.metadata.digest:
             raise UserError(
                 f"{self.config.data} has changed since {self.folder.path} was trained on it; "
                 "name the data to use with --data"
@@ -241,13 +242,13 @@ class Run:
         return data
 
     @property
-    def held_out(self) -> str:
+    def test_split(self) -> str:
         """The split to measure on in the end: test, or validation where the data have no test."""
-        return "test" if self.facts.parts[2] else "validation"
+        return "test" if self.metadata.parts[2] else "validation"
 
     @property
     def trained(self) -> Trained[Any, Any]:
-        return Trained(self.model, self.config, self.facts, self.device)
+        return Trained(self.model, self.config, self.metadata, self.device)
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
@@ -261,7 +262,7 @@ class Run:
         indices: int | Iterable[int] | None = None,
         text_column: str = "",
         skip_invalid: bool = False,
-        show: Show | None = None,
+        stream: Show | None = None,
         **changes: Any,
     ) -> list[Any]:
         """A list of answers, in the order of what is asked about.
@@ -273,13 +274,13 @@ class Run:
         `indices`. What cannot be read is an error that says where it stands, or is left out with
         a warning by `skip_invalid`.
 
-        `show` is called with each piece of text as it is written, a line's end after each answer.
-        `changes` are fields of the configuration that decide how answers are made, such as
-        `seed=7` or `speaking={"tokens": 50}`.
+        `stream` is called with each piece of text as it is written, a line's end after each
+        answer. `changes` are fields of the configuration that decide how answers are made, such as
+        `seed=7` or `generation={"max_new_tokens": 50}`.
         """
         items = self.items(*inputs, split=split, indices=indices, text_column=text_column)
         read = left_out(items) if skip_invalid else readable(items)
-        return list(self.answers(read, show=show, **changes))
+        return list(self.answers(read, show=stream, **changes))
 
     def items(
         self,
@@ -307,19 +308,19 @@ class Run:
         """The trained model, with other words on how it answers."""
         asking = self.task.asking
         short = names_of(getattr(self.config, asking, None)) if asking else frozenset()
-        said = {
+        settings = {
             f"{asking}.{name}" if name in short else name: value
             for name, value in flattened(changes)
         }
-        for name in said:
+        for name in settings:
             if not asking or name.split(".")[0] != asking:
                 may = f"only {asking}.…" if asking else "nothing"
                 raise ConfigError(
                     f"{name} is settled: a run that is asked can change {may}",
                     key=name,
-                    value=said[name],
+                    value=settings[name],
                 )
-        return replace(self.trained, config=change(self.config, said))
+        return replace(self.trained, config=change(self.config, settings))
 
     def check_cache(self, *inputs: Any, **rows: Any) -> list[Any]:
         """Whether scores through the cache are those without: for texts, or for windows of data.
@@ -355,26 +356,29 @@ class Run:
 
         Other data are named, and read as `other` says, or are what that has read already.
         """
-        split = split or (self.held_out if data is None else "all")
+        split = split or (self.test_split if data is None else "all")
         if data is None:
             self.reading(reading, others=False)
-            judged = self.task.judge(self.trained, self.data, split)
+            judged = self.task.evaluate(self.trained, self.data, split)
             write_evaluation(self.folder, split, judged)
             return judged
         used = self.other(data, **reading) if isinstance(data, str | Path) else data
-        return self.task.judge(self.trained, used, split)
+        return self.task.evaluate(self.trained, used, split)
 
     def other(self, data: str | Path, **reading: str | bool) -> Any:
-        """Other data than the run's own, of which it can speak; `facts.skipped` is left out.
+        """Other data than the run's own, of which it can speak; `metadata.skipped` is left out.
 
-        `reading` says how they are read, where that is not as the run's own: `text`, `label` and
-        `pair` name columns, and `skip_bad` leaves out what is of no use.
+        `reading` says how they are read, where that is not as the run's own: `text_column`,
+        `label_column` and `text_pair_column` name columns, and `skip_invalid` leaves out what is
+        of no use.
         """
         config = self.reading(reading, others=True)
-        columns = [name for name in reading if name != "skip_bad"]
+        columns = [name for name in reading if name != "skip_invalid"]
         if columns and str(data) in LABELLED:
-            raise UserError(f"--{columns[0]} is for files of your own; {data} needs none")
-        return self.task.read_other(config, self.facts, str(data))
+            raise UserError(
+                f"--{columns[0].replace('_', '-')} is for files of your own; {data} needs none"
+            )
+        return self.task.load_other_data(config, self.metadata, str(data))
 
     def reading(self, changes: Mapping[str, str | bool], others: bool) -> Any:
         """The configuration by which other data are read."""
@@ -396,7 +400,7 @@ class Run:
         """What `evaluate` last said of a split."""
         values = read_evaluation(self.folder, split)
         try:
-            return None if values is None else self.task.revive(values)
+            return None if values is None else self.task.from_dict(values)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as trouble:
             path = self.folder.path / f"evaluation-{split}.json"
             raise UserError(f"{path} is damaged: {trouble!s:.500}") from None
@@ -422,10 +426,9 @@ class Run:
     def __repr__(self) -> str:
         lines = self.metrics
         best = ""
-        if lines:
-            name = next((key for key in lines[-1] if key.startswith("validation.")), None)
-            if name:
-                best = f", best {name} {max(line.get(name, 0.0) for line in lines):.4g}"
+        if lines and (name := deciding(lines[-1])):
+            choose = min if lower_is_better(name) else max
+            best = f", best {name} {choose(line[name] for line in lines if name in line):.4g}"
         return f"<{self.task.name} run {self.folder.path}: {epochs_in(lines)} epochs{best}>"
 
     def _repr_html_(self) -> str:

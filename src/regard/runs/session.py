@@ -30,7 +30,7 @@ from regard.run_folder import ACCEPTING, RunFolder
 from regard.runs.recipe import Recipe
 from regard.tasks.bounds import expect_room
 from regard.tasks.several import few_names
-from regard.tasks.task import Task
+from regard.tasks.task import Task, batch_field
 from regard.training.estimate import correction, estimate
 from regard.training.fit import Diverged, Progress, Report, steps_of, train
 from regard.training.progress_line import display, duration
@@ -39,9 +39,9 @@ from regard.training.tensorboard import board, writer_class
 SEED, THREADS = "train.seed", "train.threads"
 # What may be said anew when a run goes on: none of it changes the steps already made.
 MAY_CHANGE = {
-    *("train.epochs", "train.patience", "train.save_seconds", "train.capture"),
-    *("train.compile", "train.measure", THREADS),
-    *("train.clip", "train.optimiser.rate", "train.optimiser.matrix_rate"),
+    *("train.epochs", "train.patience", "train.checkpoint_seconds", "train.cuda_graph"),
+    *("train.compile", "train.eval_every", THREADS),
+    *("train.grad_clip", "train.optimizer.lr", "train.optimizer.muon_lr"),
 }
 
 
@@ -60,7 +60,7 @@ class Session:
     def __post_init__(self) -> None:
         self.console = Console(highlight=False, soft_wrap=True, quiet=self.quiet)
         self.folder: RunFolder | None = None
-        self.said: list[str] = []  # before there was a folder with a log
+        self.unlogged: list[str] = []  # before there was a folder with a log
         self.device = "auto"
         self.done = 0  # steps of earlier sittings
         self.departs: list[str] = []  # fields that are not as the recipe has them
@@ -70,7 +70,7 @@ class Session:
     def say(self, words: str) -> None:
         """To the run's own log, and to the person, who may be gone."""
         if self.folder is None:
-            self.said.append(words)
+            self.unlogged.append(words)
         else:
             self.folder.add_log(words)
         self.console.print(words, markup=False)
@@ -108,15 +108,15 @@ class Session:
                 RunFolder(out).inside("tensorboard")
         if out is not None and not resume:
             RunFolder.expect_vacant(out)
-        said = self.config
-        expect_room(self.task, said, where)
-        data = self.task.read(said)
-        self.config = self.task.settle(said, data)
+        given = self.config
+        expect_room(self.task, given, where)
+        data = self.task.load_data(given)
+        self.config = self.task.resolve(given, data)
         expect_room(self.task, self.config, where, data)
         if resume:
-            self.resumed(out, data, where, said)
+            self.resumed(out, data, where, given)
         else:
-            self.expect_heard(said)
+            self.refuse_ignored(given)
         progress = None
         try:
             progress = self.trained(data, where, out, root, resume)
@@ -139,14 +139,14 @@ class Session:
     def announce(self, model: nn.Module, data: Any, where: torch.device) -> None:
         """What is about to be trained, on what, and where."""
         self.say(data.words())
-        for sentence in getattr(data.facts, "skipped", ())[:10]:
+        for sentence in getattr(data.metadata, "skipped", ())[:10]:
             self.say(f"left out: {sentence}")
         self.say(f"{parameters(model):,} parameters on {device_name(where, threads=False)}")
-        if self.recipe is not None and self.recipe.about.expect:
+        if self.recipe is not None and self.recipe.about.expected:
             self.say(expectation(self.recipe, self.departs))
         elif self.recipe is not None:
             why = f", {self.recipe.why}" if self.recipe.why else ""
-            self.say(f"recipe {self.recipe.name}{why}: {self.recipe.about.words}")
+            self.say(f"recipe {self.recipe.name}{why}: {self.recipe.about.description}")
 
     def begun(self, out: Path | None, root: Path, data: Any, where: torch.device) -> None:
         """Make a new folder, with what was asked and what the data are."""
@@ -164,24 +164,24 @@ class Session:
                 folder.withdraw("config.toml", "data.json", "machine.json", ".lock")
                 raise
         self.folder = folder
-        for words in self.said:
+        for words in self.unlogged:
             folder.add_log(words)
 
-    def expect_heard(self, said: Any, kept: Any = None) -> None:
+    def refuse_ignored(self, given: Any, kept: Any = None) -> None:
         """Refuse what is said of a model whose start decides it, and tell what its recipe says.
 
-        Said is what is not as in the recipe or, where a run goes on, as was kept of it.
+        What counts is what is not as in the recipe or, where a run goes on, as was kept of it.
         """
-        start = None if self.task.start is None else self.task.start(said, self.config)
+        start = None if self.task.start is None else self.task.start(given, self.config)
         if start is None:
             return
         plain = self.task.config()
         recipe = plain if self.recipe is None else self.recipe.config(self.task.config)
-        new = differences(to_values(said), to_values(recipe if kept is None else kept))
+        new = differences(to_values(given), to_values(recipe if kept is None else kept))
         for name, has in start.decides.items():
             if name in new:
                 raise ConfigError(
-                    f"{name}={new[name][0]!r} goes unheard, for {start.name} {has}: leave it out",
+                    f"{name}={new[name][0]!r} has no effect: {start.name} {has}; leave it out",
                     key=name,
                     value=new[name][0],
                 )
@@ -189,7 +189,7 @@ class Session:
         if idle and self.recipe is not None:
             self.say(f"{start.name} decides {idle}, and not the recipe {self.recipe.name}")
 
-    def resumed(self, out: Path | None, data: Any, where: torch.device, said: Any) -> None:
+    def resumed(self, out: Path | None, data: Any, where: torch.device, given: Any) -> None:
         """Take up the folder to go on in, if it is a run of this very configuration and data."""
         if out is None:
             raise UserError("--resume needs the run to go on with: --out runs/…")
@@ -208,18 +208,18 @@ class Session:
         if self.options and "own" not in about:
             raise UserError(f"{out} was begun without {' '.join(self.options)}=: begin another run")
         kept = folder.config(self.task.config)
-        self.expect_heard(said, kept)
+        self.refuse_ignored(given, kept)
         changed = differences(to_values(config), to_values(kept))
         for name, (now, before) in changed.items():
             if name not in MAY_CHANGE:
                 raise ConfigError(
-                    f"{out} was begun with {name} = {before!r}, not {now!r}: a run that goes on "
-                    "keeps its configuration; leave that out, or begin another run",
+                    f"{out} was started with {name} = {before!r}, not {now!r}: a resumed run "
+                    "keeps its configuration; leave that out, or start another run",
                     key=name,
                     value=now,
                 )
         facts = folder.read_facts("data")
-        if facts is not None and facts.get("digest") != data.facts.digest:
+        if facts is not None and facts.get("digest") != data.metadata.digest:
             raise UserError(f"{config.data} has changed since {out} was begun; begin another run")
         with folder.locked():  # where another process writes, this one goes no further
             if edits:
@@ -236,7 +236,7 @@ class Session:
 
     def note_facts(self, folder: RunFolder, data: Any, where: torch.device) -> None:
         """Note what data and machine are, unless that was done: a start can be killed halfway."""
-        for name, values in (("data", to_values(data.facts)), ("machine", machine(where))):
+        for name, values in (("data", to_values(data.metadata)), ("machine", machine(where))):
             if folder.read_facts(name) is None:
                 folder.write_facts(name, values)
 
@@ -244,7 +244,7 @@ class Session:
         """The model with its first weights, or what the configuration has against it."""
         torch.manual_seed(self.config.train.seed)
         try:
-            return self.task.build(self.config, data.facts, **self.options)
+            return self.task.build_model(self.config, data.metadata, **self.options)
         except ValueError as trouble:
             raise UserError(str(trouble)) from None
 
@@ -255,18 +255,23 @@ class Session:
         model = self.built(data).to(device)
         self.announce(model, data, device)
         batches = task.batches(config, data, device)
-        objective = task.objective(config, data.facts)
+        objective = task.loss(config, data.metadata)
         epochs = config.train.epochs
         steps = steps_of(config.train, len(batches))
         left = max(0.0, 1 - self.done / steps)
-        how = replace(config.train, capture="off", compile="off")
+        how = replace(config.train, cuda_graph="off", compile="off")
         if config.train.threads != "auto":
             torch.set_num_threads(config.train.threads)
         watching: Report | None = None
         if left:
             of = estimate(model, batches, objective, config.train, measured=task.measured(data))
             how = replace(
-                how, **{name: "on" for name in ("capture", "compile") if getattr(of, name)}
+                how,
+                **{
+                    field: "on"
+                    for field, name in (("cuda_graph", "capture"), ("compile", "compile"))
+                    if getattr(of, name)
+                },
             )
             held = f", {of.bytes / 1e9:.1f} GB" if of.bytes else ""
             self.say(
@@ -290,7 +295,7 @@ class Session:
                 steps=steps,
                 unit=task.unit,
                 memory=memory_of(device),
-                best=config.train.keep == "best",
+                best=config.train.keep_weights == "best",
             ) as shown,
             board(self.folder.inside("tensorboard") if self.tensorboard else None) as noted,
         ):
@@ -298,7 +303,7 @@ class Session:
                 model,
                 batches,
                 objective,
-                task.measure(config, data, device),
+                task.evaluate_quick(config, data, device),
                 how,
                 self.folder,
                 resume=resume,
@@ -324,16 +329,18 @@ class Session:
     def too_large(self, data: Any, device: torch.device) -> UserError:
         """After an out-of-memory error: find a batch that fits, and say which."""
         task, config = self.task, self.config
+        field = batch_field(config)
+        size: int = getattr(config, field)
 
         def fits(batch: int) -> bool:
             if device.type == "cuda":
                 torch.cuda.empty_cache()
-            smaller = replace(config, batch=batch)
+            smaller = replace(config, **{field: batch})
             try:
                 estimate(
-                    task.build(smaller, data.facts, **self.options).to(device),
+                    task.build_model(smaller, data.metadata, **self.options).to(device),
                     task.batches(smaller, data, device),
-                    task.objective(smaller, data.facts),
+                    task.loss(smaller, data.metadata),
                     config.train,
                     measured=0,
                 )
@@ -343,13 +350,13 @@ class Session:
                 raise
             return True
 
-        if fits(config.batch):
+        if fits(size):
             return UserError(
-                f"memory ran out although a batch of {config.batch} {task.batched} fits: something "
+                f"memory ran out although a batch of {size} {task.batched} fits: something "
                 "else took it, or measuring did; free some and go on, or take a smaller model"
             )
-        smaller = largest_that_fits(fits, config.batch)
-        return does_not_fit(config.batch, smaller, device, task.batched)
+        smaller = largest_that_fits(fits, size)
+        return does_not_fit(size, smaller, device, task.batched)
 
     def how_to_go_on(self, slower: int = 1) -> str:
         """The command that goes on with this run, as it is typed."""
@@ -358,10 +365,10 @@ class Session:
         if self.device != "auto":
             words += ["--device", self.device]
         if slower > 1:
-            optimiser = self.config.train.optimiser
-            words += ["--train.optimiser.rate", f"{optimiser.rate / slower:g}"]
-            if optimiser.kind == "muon":
-                words += ["--train.optimiser.matrix-rate", f"{optimiser.matrix_rate / slower:g}"]
+            optimiser = self.config.train.optimizer
+            words += ["--train.optimizer.lr", f"{optimiser.lr / slower:g}"]
+            if optimiser.name == "muon":
+                words += ["--train.optimizer.muon-lr", f"{optimiser.muon_lr / slower:g}"]
         return shlex.join(words)
 
     def finished(self, at: Progress) -> None:
@@ -381,8 +388,8 @@ class Session:
             )
         waited = at.waited / at.seconds if at.seconds else 0.0
         self.say(
-            f"{duration(at.seconds)} in all; the device waited {waited:.1%} of it for data; kept "
-            f"are the weights after epoch {at.best_epoch + 1}"
+            f"{duration(at.seconds)} in all, {waited:.1%} of it waiting for data; kept the "
+            f"weights of epoch {at.best_epoch + 1}"
         )
 
 
@@ -395,13 +402,12 @@ def not_given(folder: RunFolder, options: Mapping[str, Any]) -> str:
 def expectation(recipe: Recipe, departs: Sequence[str]) -> str:
     """What a recipe promises, before a run that follows it or departs from it."""
     about = recipe.about
-    figure = f"{about.figure} {figure_words(about.figure, about.expect)}"
+    figure = f"{about.metric} {figure_words(about.metric, about.expected)}"
     there = f"in about {duration(about.minutes * 60)} on {about.hardware}"
     if not departs:
         return f"recipe {recipe.name}: {figure} is to be expected, {there}"
     return (
-        f"recipe {recipe.name} as it stands: {figure}, {there};\n"
-        f"this run has its own {few_names(departs)}"
+        f"recipe {recipe.name} unchanged: {figure}, {there};\nthis run changes {few_names(departs)}"
     )
 
 
@@ -413,7 +419,7 @@ def departures(config: Any, recipe: Any) -> list[str]:
 
 def figure_words(name: str, value: float) -> str:
     """A figure as people say it: a share in per cent, what is on a scale of its own plainly."""
-    plain = abs(value) > 1 or re.search("cider|bleu", name, re.IGNORECASE)
+    plain = abs(value) > 1 or re.search("cider|bleu|loss", name, re.IGNORECASE)
     return f"{value:.4g}" if plain else f"{value:.1%}"
 
 

@@ -33,8 +33,9 @@ from regard.runs.processes import Row, in_processes, tell, written
 from regard.runs.recipe import Recipe, choose_recipe
 from regard.runs.run import Run, load
 from regard.runs.session import Session, parameters
-from regard.runs.sweep_figure import Told, draw
+from regard.runs.sweep_figure import Labels, draw
 from regard.tasks import find
+from regard.tasks.task import batch_field
 from regard.training.estimate import estimate
 from regard.training.fit import Trainer
 
@@ -47,8 +48,8 @@ WARM_UP = 6  # steps before that: kernels are compiled in them, and steps record
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What every comparison is asked."""
+class ComparisonOptions:
+    """What every comparison can be told."""
 
     recipe: str = ""
     """What all choices are trained by."""
@@ -60,7 +61,7 @@ class Asked:
     """Where they are worked on."""
     epochs: int | None = None
     """Epochs of each run, if not those of the recipe."""
-    choices: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
     """Which are compared; all when none is named."""
     record: Path | None = None
     """Where the figures are written, as JSON, and drawn, as PNG beside it."""
@@ -85,10 +86,10 @@ class Compared(NamedTuple):
     task: str
     choices: Callable[[Any], Mapping[str, Choice]]  # by name, of what was asked
     judged: Callable[[Run], Row]  # the figures of a run, the deciding one first
-    told: Told
+    labels: Labels
 
 
-def compare_or_say(how: Asked, what: Compared) -> None:
+def compare_or_say(how: ComparisonOptions, what: Compared) -> None:
     """Compare, as a command: a mistake in what was asked ends it with a sentence."""
     try:
         compare(how, what)
@@ -96,21 +97,21 @@ def compare_or_say(how: Asked, what: Compared) -> None:
         raise SystemExit(str(trouble)) from None
 
 
-def compare(how: Asked, what: Compared) -> None:
+def compare(how: ComparisonOptions, what: Compared) -> None:
     """Every choice with every seed, then its speed; a table, and perhaps a file and a picture."""
     choices = what.choices(how)
     if how.one:
         name, seed = json.loads(how.one)
         tell([worked(how, what, name, choices[name], seed)])
         return
-    for name in how.choices:
+    for name in how.variants:
         if name not in choices:
             raise UserError(f"there is no choice named {name!r}; {nearest(name, choices)}")
     if how.record is not None and not how.record.absolute().parent.is_dir():
-        raise UserError(f"--record {how.record}: there is no folder {how.record.parent}")
-    names = how.choices or tuple(choices)
+        raise UserError(f"--save-results {how.record}: there is no folder {how.record.parent}")
+    names = how.variants or tuple(choices)
     jobs = {
-        f"{name}, seed {seed}": [*asked_again(how), "--one", json.dumps([name, seed])]
+        f"{name}, seed {seed}": [*job_flags(how), "--one", json.dumps([name, seed])]
         for seed in range(how.seeds)
         for name in names
     }
@@ -128,25 +129,25 @@ def compare(how: Asked, what: Compared) -> None:
         keep(how, what, names, rows, speeds)
         lines = summarised(rows, speeds, names)
         if how.record is not None:
-            draw(lines, what.told, how.record.with_suffix(".png"))
+            draw(lines, what.labels, how.record.with_suffix(".png"))
         console = Console(width=None if sys.stdout.isatty() else 160)
-        console.print(table(lines, what.told))
+        console.print(table(lines, what.labels))
     if trouble is not None:
         raise trouble
 
 
-def asked_again(how: Asked) -> list[str]:
+def job_flags(how: ComparisonOptions) -> list[str]:
     """The flags of a comparison, as its jobs are given them."""
-    skipped = ("seeds", "workers", "choices", "record", "one", "runs")
+    skipped = ("seeds", "workers", "variants", "record", "one", "runs")
     words = []
     for name, value in vars(how).items():
         if name not in skipped and value is not None:
-            words += [f"--{name}", str(value)]
+            words += [f"--{name.replace('_', '-')}", str(value)]
     return words
 
 
 def keep(
-    how: Asked,
+    how: ComparisonOptions,
     what: Compared,
     names: Sequence[str],
     rows: Sequence[Row],
@@ -155,8 +156,8 @@ def keep(
     """Write down every run so far, and what they come to."""
     if how.record is None:
         return
-    words = ["python", "-m", what.module, *asked_again(how), "--seeds", str(how.seeds)]
-    words += ["--choices", *how.choices] if how.choices else []
+    words = ["python", "-m", what.module, *job_flags(how), "--seeds", str(how.seeds)]
+    words += ["--variants", *how.variants] if how.variants else []
     written(
         how.record,
         command=shlex.join(words),
@@ -171,7 +172,7 @@ def keep(
 # Trainings
 
 
-def worked(how: Asked, what: Compared, name: str, choice: Choice, seed: int) -> Row:
+def worked(how: ComparisonOptions, what: Compared, name: str, choice: Choice, seed: int) -> Row:
     """Train a choice with a seed: its figures, its size, and what one forward pass computes."""
     assert how.runs is not None
     run = trained(
@@ -184,7 +185,7 @@ def worked(how: Asked, what: Compared, name: str, choice: Choice, seed: int) -> 
         **what.judged(run),
         "parameters": parameters(run.model),
         "epochs": epochs_in(run.metrics),
-        "seconds": run.metrics[-1]["seconds"],
+        "seconds": run.metrics[-1]["train_seconds"],
     }
 
 
@@ -206,7 +207,7 @@ def configured(task: str, recipe: str, changes: Mapping[str, Any]) -> tuple[Reci
 # Speed and memory, when nothing else is on the device
 
 
-def timed(how: Asked, what: Compared, choices: Mapping[str, Choice]) -> dict[str, Row]:
+def timed(how: ComparisonOptions, what: Compared, choices: Mapping[str, Choice]) -> dict[str, Row]:
     """Items a second in training and, on a GPU, the peak of memory in a step, of each choice."""
     device = choose_device(how.device)
     loops: dict[str, Loop] = {}
@@ -239,7 +240,7 @@ class Loop:
 
     def __init__(self, trainer: Trainer, batch: int) -> None:
         self.trainer, self.batch = trainer, batch
-        self.recorded = trainer.config.capture == "on"
+        self.recorded = trainer.config.cuda_graph == "on"
         self.source = chain.from_iterable(trainer.batches.epoch(at, 0) for at in count())
         trainer.model.train()
 
@@ -247,20 +248,20 @@ class Loop:
     def of(cls, name: str, config: Any, device: torch.device) -> tuple[Loop, int | None]:
         """The loop of a configuration, and the most bytes that a step of it held on a GPU."""
         task = find(name).load()
-        data = task.read(config)
-        config = task.settle(config, data)
+        data = task.load_data(config)
+        config = task.resolve(config, data)
         batches = task.batches(config, data, device)
-        objective = task.objective(config, data.facts)
+        objective = task.loss(config, data.metadata)
         # In so long a run these steps are the first of its warm-up: no rate makes them diverge.
-        how = replace(config.train, epochs=10**6, compile="off", capture="off")
+        how = replace(config.train, epochs=10**6, compile="off", cuda_graph="off")
 
         def loop(capture: str) -> Loop:
             torch.manual_seed(0)
-            model = task.build(config, data.facts).to(device)
+            model = task.build_model(config, data.metadata).to(device)
             nowhere = RunFolder(Path(os.devnull))  # nothing is written
-            chosen = replace(how, capture=capture)
+            chosen = replace(how, cuda_graph=capture)
             trainer = Trainer(model, batches, objective, lambda _: {}, chosen, nowhere)
-            return cls(trainer, config.batch)
+            return cls(trainer, getattr(config, batch_field(config)))
 
         if device.type != "cuda":
             return loop("off"), None
@@ -269,7 +270,7 @@ class Loop:
         plain = loop("off")
         plain.rate(3)
         peak = torch.cuda.max_memory_allocated(device) - before
-        auto = replace(how, capture=config.train.capture)
+        auto = replace(how, cuda_graph=config.train.cuda_graph)
         pays = estimate(plain.trainer.model, batches, objective, auto, measured=0).capture
         return (loop("on") if pays else plain), peak
 
@@ -278,7 +279,7 @@ class Loop:
         trainer, began = self.trainer, time.perf_counter()
         before = trainer.progress.items
         for _ in range(steps):
-            trainer.one_step(list(islice(self.source, trainer.config.accumulate)))
+            trainer.one_step(list(islice(self.source, trainer.config.grad_accum_steps)))
         trainer.read_losses()  # waits for the device
         return (trainer.progress.items - before) / (time.perf_counter() - began)
 
@@ -313,28 +314,28 @@ def summarised(rows: Sequence[Row], speeds: Mapping[str, Row], names: Sequence[s
     return lines
 
 
-def table(lines: Sequence[Row], told: Told) -> Table:
+def table(lines: Sequence[Row], labels: Labels) -> Table:
     """The summary as a table for a terminal."""
-    shown = Table(title=told.title)
-    more = [words for words, _ in told.further.values()]
-    heads = ["choice", "who reads whom, and how", told.quality, "seeds", "parameters"]
-    for head in [*heads, told.flops, told.speed, "peak MB", *more]:
+    shown = Table(title=labels.title)
+    more = [words for words, _ in labels.further.values()]
+    heads = ["choice", "who reads whom, and how", labels.quality, "seeds", "parameters"]
+    for head in [*heads, labels.flops, labels.speed, "peak MB", *more]:
         shown.add_column(head, justify="left" if head in heads[:2] else "right")
     for line in lines:
-        seen = line[told.deciding]
-        said = told.shown(seen["mean"])
+        seen = line[labels.deciding]
+        figure = labels.shown(seen["mean"])
         if line["seeds"] > 1:
-            said += f" ({told.shown(seen['low'])} to {told.shown(seen['high'])})"
+            figure += f" ({labels.shown(seen['low'])} to {labels.shown(seen['high'])})"
         shown.add_row(
             line["choice"],
             line["words"],
-            said,
+            figure,
             str(line["seeds"]),
             f"{line['parameters']:,}",
             f"{line['flops'] / 1e6:.2f}",
             f"{line['items_per_second']:,.0f}" if "items_per_second" in line else "",
             f"{line['peak_bytes'] / 1e6:,.0f}" if "peak_bytes" in line else "",
-            *(form(middle(line[key])) for key, (_, form) in told.further.items()),
+            *(form(middle(line[key])) for key, (_, form) in labels.further.items()),
         )
     return shown
 

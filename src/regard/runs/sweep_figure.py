@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Told(NamedTuple):
+class Labels(NamedTuple):
     """How the table and the picture call things."""
 
     title: str
@@ -26,27 +26,27 @@ class Told(NamedTuple):
     further: Mapping[str, tuple[str, Callable[[float], str]]] = {}  # more columns, by key
 
 
-def draw(lines: Sequence[Row], told: Told, path: Path) -> Figure:
+def draw(lines: Sequence[Row], labels: Labels, path: Path) -> Figure:
     """Quality against what it costs: one panel for FLOPs and, where timed, one for speed."""
     from regard.visualization.figures import WIDTH, Page, drawing
 
-    panels = [("flops", told.flops, 1e-6)]
+    panels = [("flops", labels.flops, 1e-6)]
     if all("items_per_second" in line for line in lines):
-        panels.append(("items_per_second", told.speed, 1.0))
+        panels.append(("items_per_second", labels.speed, 1.0))
     left, between, top, tall = 0.72, 0.3, 0.95, 4.2  # inches
     wide = (WIDTH - left - 0.2 - between * (len(panels) - 1)) / len(panels)
     seeds = max(line["seeds"] for line in lines)
     spread = f"Dots: the mean of {seeds} seeds. Bars: the least and the greatest of them."
-    with drawing(told.title):
+    with drawing(labels.title):
         page = Page(top + tall + 0.55)
-        page.title(left, told.title)
+        page.title(left, labels.title)
         page.words(left, 0.52, spread if seeds > 1 else "One seed.")
         for at, (key, words, unit) in enumerate(panels):
             axes = page.axes(left + at * (wide + between), top, wide, tall)
-            draw_panel(axes, lines, told, key, unit)
+            draw_panel(axes, lines, labels, key, unit)
             axes.set_xlabel(words)
             if at == 0:
-                axes.set_ylabel(told.quality)
+                axes.set_ylabel(labels.quality)
             else:
                 axes.tick_params(labelleft=False)
         return page.saved(path)
@@ -65,7 +65,7 @@ FAMILIES = {"linear": 2, "learned": 2, "channels": 3, "davit": 1}
 PATTERN = 0
 
 
-def draw_panel(axes: Axes, lines: Sequence[Row], told: Told, key: str, unit: float) -> None:
+def draw_panel(axes: Axes, lines: Sequence[Row], labels: Labels, key: str, unit: float) -> None:
     """Every choice as a dot with its spread, named beside it."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -74,8 +74,8 @@ def draw_panel(axes: Axes, lines: Sequence[Row], told: Told, key: str, unit: flo
 
     points = []
     for line in lines:
-        seen, name = line[told.deciding], line["choice"]
-        low, value, high = (seen[which] * told.scale for which in ("low", "mean", "high"))
+        seen, name = line[labels.deciding], line["choice"]
+        low, value, high = (seen[which] * labels.scale for which in ("low", "mean", "high"))
         x, colour = line[key] * unit, INK if name == "full" else HUES[FAMILIES.get(name, PATTERN)]
         axes.plot([x] * 3, [low, value, high], color=colour, linewidth=1.4, solid_capstyle="butt")
         dot: Any = {"markersize": 4.8, "markeredgecolor": "white", "markeredgewidth": 0.6}

@@ -29,7 +29,7 @@ from regard.runs.run import Run
 from regard.studio.events import event
 from regard.studio.kept import Kept
 from regard.studio.loaded import AskerGone, Loaded
-from regard.studio.progress import Tell, progress, told, unheard
+from regard.studio.progress import Tell, event_stream, progress, silent
 from regard.studio.questions import Question, items_of, question, table
 from regard.studio.writing import Continuation, wish_of
 from regard.visualization.document import plain
@@ -48,29 +48,29 @@ def routes(loaded: Loaded, find: Callable[[str], Path]) -> list[Route]:
             raise HTTPException(404, f"there is no run {request.path_params['id']!r}") from None
 
     async def look(request: Request) -> Response:
-        path, asked = place(request), await question(request)
-        return await answered(request, path, lambda run, tell: looked(run, asked, tell))
+        path, query = place(request), await question(request)
+        return await answered(request, path, lambda run, tell: looked(run, query, tell))
 
     async def predict(request: Request) -> Response:
-        path, asked = place(request), await question(request)
-        return await answered(request, path, lambda run, _: {"answers": predicted(run, asked)})
+        path, query = place(request), await question(request)
+        return await answered(request, path, lambda run, _: {"answers": predicted(run, query)})
 
     async def falls(request: Request) -> Response:
-        path, asked = place(request), await question(request)
-        return await answered(request, path, lambda run, tell: fallen(run, asked, tell))
+        path, query = place(request), await question(request)
+        return await answered(request, path, lambda run, tell: fallen(run, query, tell))
 
     async def reads(request: Request) -> Response:
         path, patch = place(request), patch_of(request)
-        asked = await question(request)
-        return await answered(request, path, lambda run, _: read(run, asked, patch))
+        query = await question(request)
+        return await answered(request, path, lambda run, _: read(run, query, patch))
 
     async def answered(request: Request, path: Path, ask: Callable[[Run, Tell], Any]) -> Response:
-        def encoded(run: Run, tell: Tell = unheard) -> str:
+        def encoded(run: Run, tell: Tell = silent) -> str:
             # In the thread too: maps of images may be megabytes.
             return json_of(kept.parked(ask(run, tell)))
 
         if "text/event-stream" in request.headers.get("accept", ""):
-            return told(loaded, path, encoded)
+            return event_stream(loaded, path, encoded)
         try:
             text = await loaded.ask(path, encoded, gone=request.is_disconnected)
         except AskerGone:
@@ -112,13 +112,13 @@ def routes(loaded: Loaded, find: Callable[[str], Path]) -> list[Route]:
     ]
 
 
-def looked(run: Run, asked: Question, tell: Tell = unheard) -> dict[str, Any]:
+def looked(run: Run, query: Question, tell: Tell = silent) -> dict[str, Any]:
     """Where a run looked, what it answers, and what else its page may ask about the same.
 
     A run that goes on with texts is asked for that elsewhere.
     """
     progress(tell, "looking")
-    task, items = run.task, items_of(run, asked)
+    task, items = run.task, items_of(run, query)
     answers: list[Any] = []
     if task.speak is not None and len(items) == 1:
         spoken = task.speak(run.trained, items[0], lambda piece: tell("piece", {"text": piece}))
@@ -126,26 +126,27 @@ def looked(run: Run, asked: Question, tell: Tell = unheard) -> dict[str, Any]:
     elif task.stream is None:
         answers = values_of(run, items)
     document = task.look(run.trained, items, no_measuring).document
-    more = [name for name in ("falls", "reads") if getattr(task, name) is not None]
+    offered = {"falls": task.occlusion, "reads": task.reads}
+    more = [name for name, find in offered.items() if find is not None]
     return {"document": document, "answers": answers, "more": more}
 
 
-def fallen(run: Run, asked: Question, tell: Tell = unheard) -> dict[str, Any]:
+def fallen(run: Run, query: Question, tell: Tell = silent) -> dict[str, Any]:
     """How far the answer falls without each patch of an image."""
-    find = run.task.falls
+    find = run.task.occlusion
     if find is None:
         raise UserError(f"{run.folder.path.name} looks at no image, so that none has patches")
-    (item,) = items_of(run, asked)
+    (item,) = items_of(run, query)
     words = "deleting one patch after another"
     return find(run.trained, item, lambda done, of: progress(tell, words, done, of)).to_values()
 
 
-def read(run: Run, asked: Question, patch: int) -> dict[str, Any]:
+def read(run: Run, query: Question, patch: int) -> dict[str, Any]:
     """What one patch of an image read."""
     find = run.task.reads
     if find is None:
         raise UserError(f"{run.folder.path.name} does not say what a patch of an image read")
-    (item,) = items_of(run, asked)
+    (item,) = items_of(run, query)
     return find(run.trained, item, patch)
 
 
@@ -161,8 +162,8 @@ def no_measuring() -> NoReturn:
     raise UserError("that takes a while, and is in the run's report")
 
 
-def predicted(run: Run, asked: Question) -> list[Any]:
-    return values_of(run, items_of(run, asked))
+def predicted(run: Run, query: Question) -> list[Any]:
+    return values_of(run, items_of(run, query))
 
 
 def values_of(run: Run, items: Sequence[Any]) -> list[Any]:

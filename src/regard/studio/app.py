@@ -91,8 +91,8 @@ def make_app(
         if found is None:
             raise HTTPException(404, "the page has no such part")
         content, kind = found
-        asked = request.query_params.get("v")  # parts of one version refer to one another by it
-        kept = "private, max-age=31536000, immutable" if asked == version else "no-cache"
+        requested = request.query_params.get("v")  # parts of one version refer to one another by it
+        kept = "private, max-age=31536000, immutable" if requested == version else "no-cache"
         return Response(content, headers={"Content-Type": kind, "Cache-Control": kept})
 
     async def list_runs(request: Request) -> Response:
@@ -238,9 +238,9 @@ def answer(value: Any, status: int = 200) -> Response:
 
 
 async def refuse(request: Request, trouble: HTTPException) -> Response:
-    said = answer({"error": trouble.detail}, trouble.status_code)
-    said.headers.update(trouble.headers or {})
-    return said
+    response = answer({"error": trouble.detail}, trouble.status_code)
+    response.headers.update(trouble.headers or {})
+    return response
 
 
 async def correct(request: Request, trouble: Exception) -> Response:

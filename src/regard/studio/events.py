@@ -36,10 +36,12 @@ async def events_of(runs: Runs, request: Request) -> Response:
     name = request.path_params["id"]
     await run_in_threadpool(runs.find, name)
     headers = {"X-Accel-Buffering": "no"}  # a proxy between must not collect them
-    return StreamingResponse(told(runs, name), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(
+        event_texts(runs, name), media_type="text/event-stream", headers=headers
+    )
 
 
-async def told(runs: Runs, name: str, look: float = LOOK) -> AsyncIterator[str]:
+async def event_texts(runs: Runs, name: str, look: float = LOOK) -> AsyncIterator[str]:
     """The events as text, with a comment now and then."""
     seen, loop = Seen(runs, name), asyncio.get_running_loop()
     last = loop.time()

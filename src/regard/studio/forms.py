@@ -38,7 +38,7 @@ def forms(where: str = "") -> list[dict[str, Any]]:
                 {
                     "task": task,
                     "name": name,
-                    "words": recipe.about.words or entry.summary,
+                    "words": recipe.about.description or entry.summary,
                     "default": recipe.about.default and not own,
                     "fields": lines,
                 }

@@ -30,7 +30,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from torch import Tensor
 
-from regard.attention import Attended, KVCache, Mask, attend
+from regard.attention import AttentionOutput, KVCache, Mask, attend
 from regard.attention.masks import RandomKeys
 from regard.errors import UserError, nearest
 from regard.lab.claim import Claim
@@ -125,7 +125,7 @@ def attended(given: Mapping[str, Any]) -> dict[str, Any]:
         more = grown(q, k, v, before, found, options)
     return {
         "weights": found.weights.tolist(),
-        "read": found.read.tolist(),
+        "read": found.output.tolist(),
         "scores": scores(q, k, used, allowed),
         "jacobian": jacobian(found.weights[row]).tolist(),
         "row": row,
@@ -148,7 +148,7 @@ def scores(q: Tensor, k: Tensor, beta: float, allowed: Tensor) -> list[list[floa
 
 
 def grown(
-    q: Tensor, k: Tensor, v: Tensor, before: int, after: Attended, options: dict[str, Any]
+    q: Tensor, k: Tensor, v: Tensor, before: int, after: AttentionOutput, options: dict[str, Any]
 ) -> dict[str, Any]:
     """What tokens after the first `before` changed in the rows of these, and in the cache's row.
 
@@ -168,7 +168,7 @@ def grown(
         "before": before,
         "changes": changes.tolist(),
         "kept": (changes <= ROUNDING).tolist(),
-        "from_kept": float((last.read[0] - after.read[before:]).abs().max()),
+        "from_kept": float((last.output[0] - after.output[before:]).abs().max()),
     }
 
 
@@ -282,7 +282,7 @@ def helps_of(words: str) -> dict[str, str]:
     """What a docstring says of each argument."""
     _, _, arguments = words.partition("Args:\n")
     found = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", arguments, re.MULTILINE)
-    return {name: " ".join(said.split()) for name, said in found}
+    return {name: " ".join(help_text.split()) for name, help_text in found}
 
 
 def most_of(name: str, default: Any) -> int | float:

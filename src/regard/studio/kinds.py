@@ -35,7 +35,7 @@ def kind_of(
         task = find(task).load()
     has = fields_parsed(task)
     pairs = "second" in has
-    if pairs and "paired" in names_of(task.facts):
+    if pairs and "paired" in names_of(task.metadata):
         pairs = bool((facts or {}).get("paired", False))
     if "pixels" in has:
         return "image", task.stream is not None

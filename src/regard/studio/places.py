@@ -26,7 +26,7 @@ from regard.tasks import find
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "data": (),
     "encoder": ("vit", "imagenet"),
-    "start": ("scratch", "minilm"),
+    "init_from": ("scratch", "minilm"),
 }
 
 

@@ -31,7 +31,7 @@ Tell = Callable[[str, dict[str, Any]], None]  # the name of an event, and what i
 Question = Callable[[Run, Tell], str]  # what is asked of a run; the answer is JSON
 
 
-def unheard(name: str, values: dict[str, Any]) -> None:
+def silent(name: str, values: dict[str, Any]) -> None:
     """For work that nobody follows."""
 
 
@@ -54,7 +54,7 @@ class Telling:
         self.loop.call_soon_threadsafe(self.news.put_nowait, event(name, values))
 
 
-def told(loaded: Loaded, path: Path, ask: Question) -> StreamingResponse:
+def event_stream(loaded: Loaded, path: Path, ask: Question) -> StreamingResponse:
     """The events of one question, from the moment it is asked."""
     headers = {"X-Accel-Buffering": "no"}  # a proxy between must not collect them
     stream = events_of(loaded, path, ask)

@@ -150,22 +150,22 @@ async def body(request: Request, most: int) -> bytes:
     return bytes(found)
 
 
-def items_of(run: Run, asked: Question) -> Sequence[Any]:
+def items_of(run: Run, query: Question) -> Sequence[Any]:
     """A question as items that the run's model can be asked about, if it is one for it."""
-    kind, _ = kind_of(run.task, vars(run.facts))
-    if isinstance(asked, Own):
-        return readable(run, [Rows(asked.split, (asked.index,))])
-    if isinstance(asked, Image.Image):
+    kind, _ = kind_of(run.task, vars(run.metadata))
+    if isinstance(query, Own):
+        return readable(run, [Rows(query.split, (query.index,))])
+    if isinstance(query, Image.Image):
         if kind != "image":
             raise UserError("this run reads text, and was sent an image")
-        return readable(run, [whole(asked)])
-    if asked.pair is not None:
+        return readable(run, [whole(query)])
+    if query.pair is not None:
         if kind != "pair":
             raise UserError("this run is not asked about pairs: leave the second text out")
-        if any(sign in part for part in (asked.text, asked.pair) for sign in "\t\r\n"):
+        if any(sign in part for part in (query.text, query.pair) for sign in "\t\r\n"):
             raise UserError("each text of a pair is one line, without a tab")
-        return readable(run, [(asked.text, asked.pair)])
-    return items_of_text(run, asked.text)
+        return readable(run, [(query.text, query.pair)])
+    return items_of_text(run, query.text)
 
 
 def items_of_text(run: Run, text: str) -> Sequence[Any]:

@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from regard.config import to_values
 from regard.errors import UserError
 from regard.run_folder import RunFolder, epochs_in
+from regard.run_folder.metric_lines import deciding
 from regard.studio.kinds import kind_of
 from regard.studio.training import Trainings
 from regard.tasks import find
@@ -47,15 +48,16 @@ class Read:
     @property
     def deciding(self) -> str | None:
         """The figure by which the weights to keep are chosen: the first one on validation."""
-        names = self.metrics[-1] if self.metrics else ()
-        return next((name for name in names if name.startswith("validation.")), None)
+        return deciding(self.metrics[-1] if self.metrics else ())
 
     @property
     def complete(self) -> bool:
         """Whether no epoch is left: all are done, or patience was over before."""
         done, patience = epochs_in(self.metrics), int(self.config.train.patience)
         lines = self.metrics
-        best = [epochs_in(lines[: at + 1]) - 1 for at, line in enumerate(lines) if line.get("best")]
+        best = [
+            epochs_in(lines[: at + 1]) - 1 for at, line in enumerate(lines) if line.get("is_best")
+        ]
         return done >= self.epochs or bool(patience and best and done - 1 - best[-1] >= patience)
 
 
@@ -114,13 +116,13 @@ class Runs:
 
     def summary(self, path: Path, read: Read) -> dict[str, Any]:
         task = find(str(read.about.get("task"))).load()
-        asked, writes = kind_of(task, read.facts)
-        deciding, lines = read.deciding, read.metrics
+        input_kind, writes = kind_of(task, read.facts)
+        name, lines = read.deciding, read.metrics
         kept = next(
-            (line for line in reversed(lines) if line.get("best")), lines[-1] if lines else {}
+            (line for line in reversed(lines) if line.get("is_best")), lines[-1] if lines else {}
         )
-        values = [line.get(deciding) for line in lines] if deciding else []
-        value = kept.get(deciding) if deciding else None
+        values = [line.get(name) for line in lines] if name else []
+        value = kept.get(name) if name else None
         return {
             "task": task.name,
             "data": str(read.facts.get("data") or read.config.data),
@@ -128,11 +130,11 @@ class Runs:
             "state": self.state(path, read),
             "epoch": epochs_in(lines),
             "epochs": read.epochs,
-            "figure": {"name": deciding, "value": value} if is_number(value) else None,
+            "figure": {"name": name, "value": value} if is_number(value) else None,
             "spark": [each for each in values if is_number(each)],
             "parameters": count_of(path / "model.safetensors"),
             "modified": modified(path),
-            "input": asked,
+            "input": input_kind,
             "writes": writes,
             "owner": self.owner(path),
             "error": self.trainings.failure(path),

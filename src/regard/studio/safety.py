@@ -140,8 +140,8 @@ class Guard:
     def has_token_in_address(self, scope: Scope) -> bool:
         if self.token is None or scope["type"] != "http" or scope["path"] != "/":
             return False
-        said = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
-        return len(said) == 1 and same(said[0], self.token)
+        tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])
+        return len(tokens) == 1 and same(tokens[0], self.token)
 
     def has_token_in_cookie(self, headers: Headers) -> bool:
         try:
@@ -169,11 +169,11 @@ class Guard:
         """The same body, as long as it is not too large; judged by its head where that says it."""
         headers = Headers(scope=scope)
         most = LARGEST.get(kind_of(headers), 0)
-        said = headers.get("content-length", "0")
-        if not (said.isascii() and said.isdigit()):
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()):
             raise HTTPException(400, "Content-Length is not a number")
-        if len(said) > 18 or int(said) > most:
-            raise HTTPException(413, f"the body has {said[:18]} bytes, and {most:,} are allowed")
+        if len(length) > 18 or int(length) > most:
+            raise HTTPException(413, f"the body has {length[:18]} bytes, and {most:,} are allowed")
         got = 0
 
         async def receive_limited() -> Message:
@@ -192,9 +192,9 @@ def kind_of(headers: Headers) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def same(said: str, token: str) -> bool:
+def same(given: str, token: str) -> bool:
     """Compared in a time that tells nothing about how much of it is right."""
-    return secrets.compare_digest(said.encode("utf-8", "replace"), token.encode())
+    return secrets.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
 def is_number(name: str) -> bool:

@@ -62,7 +62,7 @@ class Training:
     output: IO[bytes]
     lease: Lease
     record: Record
-    told: float = -math.inf  # when it was last told to stop
+    stop_sent_at: float = -math.inf  # when it was last told to stop
     reading: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -177,8 +177,8 @@ class Trainings:
             Lease.of(path).withdraw()  # that of another studio, if there is one
             return
         # Told a second time at once, as by a double click, it would leave off saving.
-        if time.monotonic() - training.told > PATIENCE:
-            again, training.told = math.isfinite(training.told), time.monotonic()
+        if time.monotonic() - training.stop_sent_at > PATIENCE:
+            again, training.stop_sent_at = math.isfinite(training.stop_sent_at), time.monotonic()
             if again:
                 interrupt(training.process)
             else:
@@ -308,8 +308,8 @@ class Trainings:
             RunFolder(path).withdraw(".lock")  # so that its name is free again
         if code in STOPPED:
             return None if began else "it was stopped before it began"
-        said = training.words().strip().splitlines()
-        return said[-1].removeprefix("regard: ") if said else f"it ended with the code {code}"
+        lines = training.words().strip().splitlines()
+        return lines[-1].removeprefix("regard: ") if lines else f"it ended with the code {code}"
 
 
 def check_size(task: str, config: Any) -> None:
@@ -338,7 +338,7 @@ def changed(chosen: Recipe, config: Any, changes: Mapping[str, Any], task: str) 
     if "data" not in changes and is_own(chosen, task):
         raise UserError(f"the recipe {chosen.name} is for data of your own: say where they are")
     values = to_values(config)
-    said = {}
+    settings = {}
     for name, value in changes.items():
         now = value_at(values, name)
         if isinstance(value, dict) or isinstance(now, dict):
@@ -347,8 +347,8 @@ def changed(chosen: Recipe, config: Any, changes: Mapping[str, Any], task: str) 
             )
         if isinstance(now, tuple) and isinstance(value, str):
             value = [part.strip() for part in value.split(",") if part.strip()]
-        said[name] = value
-    return change(config, said)
+        settings[name] = value
+    return change(config, settings)
 
 
 def value_at(values: Mapping[str, Any], name: str) -> Any:
@@ -365,17 +365,18 @@ def flags_of(before: Any, after: Any) -> list[str]:
     for name, value in new.items():
         if value == old[name]:
             continue
+        flag = name.replace("_", "-")
         if isinstance(value, bool):
-            *path, last = name.split(".")
+            *path, last = flag.split(".")
             flags.append(f"--{'.'.join([*path, last if value else f'no-{last}'])}")
         elif isinstance(value, tuple):
             words = [str(each) for each in value]
             for word in words:
                 if word.startswith("-"):  # the one place where a value could pass for a flag
                     raise UserError(f"{name}: {word!r} begins with a dash, and cannot be passed on")
-            flags += [f"--{name}", *words]
+            flags += [f"--{flag}", *words]
         else:
-            flags.append(f"--{name}={value}")
+            flags.append(f"--{flag}={value}")
     for flag in flags:
         if "\0" in flag:
             raise UserError("a text with a zero byte cannot be passed on")

@@ -13,7 +13,14 @@ from torch import Tensor
 from regard.data.tokenizer import Vocabulary
 from regard.errors import UserError
 from regard.generation.constraints import Gate, log_chances
-from regard.generation.sample import Rules, Writer, check_still, fresh_seed, narrowed, seeded
+from regard.generation.sample import (
+    GenerationConfig,
+    Writer,
+    check_still,
+    fresh_seed,
+    narrowed,
+    seeded,
+)
 from regard.runs.run import Run
 from regard.studio.questions import check_text, items_of_text
 
@@ -91,15 +98,19 @@ class Continuation(Iterator[Token]):
             raise UserError(f"{run.folder.path.name} does not write on: ask it for an answer")
         check_still(model)
         (prompt,) = items_of_text(run, wish.text)
-        words: Vocabulary = run.facts.words
-        window: int = run.config.model.length
+        words: Vocabulary = run.metadata.words
+        window: int = run.config.model.context_length
         tokens = list(prompt.tokens)[-(window // 2) :] or words.encode("\n") or [words.start]
         count = min(wish.length, window - len(tokens))
         never = [words.special(name) for name in ("unknown",) if name in words.specials]
         never += [words.padding, words.start]
         # A text has no end that could be learnt, so it goes on until there is no more room.
-        self.rules = Rules(
-            begin=words.start, end=words.end, longest=count, shortest=count, never=tuple(never)
+        self.rules = GenerationConfig(
+            bos_id=words.start,
+            eos_id=words.end,
+            max_new_tokens=count,
+            min_new_tokens=count,
+            suppress_tokens=tuple(never),
         )
         self.model, self.words, self.wish = model, words, wish
         self.full = count < wish.length
@@ -114,10 +125,10 @@ class Continuation(Iterator[Token]):
 
     @torch.inference_mode()
     def __next__(self) -> Token:
-        if len(self.tokens) >= self.rules.longest:
+        if len(self.tokens) >= self.rules.max_new_tokens:
             raise StopIteration
         if self.state is None:
-            self.state = self.model.start(1)
+            self.state = self.model.new_state(1)
         scores = log_chances(self.model, self.next, self.state, None, self.rules)
         self.gate.shut(scores, len(self.tokens))
         chances = self.chances(scores)
@@ -148,7 +159,7 @@ class Continuation(Iterator[Token]):
         text = self.words.decode([*self.before, *self.tokens])
         whole = text.startswith(prompt)  # or the prompt ended within a letter
         text = text[len(prompt) :] if whole else self.words.decode(self.tokens)
-        if len(self.tokens) < self.rules.longest:
+        if len(self.tokens) < self.rules.max_new_tokens:
             text = text.rstrip(BROKEN)
         found, self.shown = text[self.shown :], max(self.shown, len(text))
         return found

@@ -41,7 +41,7 @@ class Entry(NamedTuple):
 TASKS: Mapping[str, Entry] = MappingProxyType(
     {
         "classify": Entry(
-            "tell images apart: a vision transformer on digits, CIFAR-10 or a folder of your own",
+            "classify images: a vision transformer on digits, CIFAR-10 or a folder of your own",
             {
                 "train": (
                     "regard train classify",
@@ -64,7 +64,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
             "regard.tasks.classify.demo:demo",
         ),
         "caption": Entry(
-            "say what images show, and which words looked where: drawn scenes, Flickr8k, your own",
+            "caption images, and see which words looked where: drawn scenes, Flickr8k, your own",
             {
                 "train": (
                     "regard train caption",
@@ -81,7 +81,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
             "regard.tasks.caption.demo:demo",
         ),
         "language": Entry(
-            "predict a text and go on with it: Python's own prose, Shakespeare, a file of yours",
+            "train a GPT and generate text: Python's docstrings, Shakespeare, a file of yours",
             {
                 "train": (
                     "regard train language",
@@ -100,7 +100,7 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
             "regard.tasks.language.task:LANGUAGE",
         ),
         "translate": Entry(
-            "put sentences into another language: numbers into words, Multi30k, pairs of your own",
+            "translate sentences: numbers into words, Multi30k, pairs of your own",
             {
                 "train": (
                     "regard train translate",
@@ -118,60 +118,90 @@ TASKS: Mapping[str, Entry] = MappingProxyType(
             "regard.tasks.translate.config:TranslateConfig",
             "regard.tasks.translate.task:TRANSLATE",
         ),
-        "sentiment": Entry(
-            "tell texts apart by what they say, and which words said it: reviews, SST-2, your own",
+        "classify-text": Entry(
+            "classify texts, and see which words mattered: reviews, SST-2, your own",
             {
                 "train": (
-                    "regard train sentiment",
-                    "regard train sentiment --data own.csv --text review --label stars",
-                    "regard train sentiment --data sst2 --start minilm",
+                    "regard train classify-text",
+                    "regard train classify-text --data own.csv --text-column review "
+                    "--label-column stars",
+                    "regard train classify-text --data sst2 --init-from minilm",
                 ),
-                "evaluate": ("regard evaluate runs/sentiment-reviews-001",),
+                "evaluate": ("regard evaluate runs/classify-text-reviews-001",),
                 "predict": (
-                    'regard predict runs/sentiment-reviews-001 "The soup was far from bland."',
-                    "regard predict runs/sentiment-reviews-001 --file texts.csv --csv answers.csv",
+                    'regard predict runs/classify-text-reviews-001 "The soup was far from bland."',
+                    "regard predict runs/classify-text-reviews-001 --file texts.csv --csv "
+                    "answers.csv",
                 ),
                 "look": (
-                    'regard look runs/sentiment-reviews-001 "The soup was far from bland."'
+                    'regard look runs/classify-text-reviews-001 "The soup was far from bland."'
                     " --out look.html",
                 ),
-                "compare": ("regard compare --task sentiment --data reviews --epochs 2 4 8",),
-                "average": ("regard average runs/sentiment-sst2-00? --test",),
+                "compare": ("regard compare --task classify-text --data reviews --epochs 2 4 8",),
+                "average": ("regard average runs/classify-text-sst2-00? --test",),
             },
-            "regard.tasks.classify_text.config:SentimentConfig",
-            "regard.tasks.classify_text.task:SENTIMENT",
+            "regard.tasks.classify_text.config:ClassifyTextConfig",
+            "regard.tasks.classify_text.task:CLASSIFY_TEXT",
         ),
-        "pretrain": Entry(
+        "pretrain-bert": Entry(
             "teach a BERT to read plain text: hidden words, what follows, inversions, inferences",
             {
                 "train": (
-                    "regard train pretrain",
-                    "regard train pretrain --data book.txt --objectives.inverted 0",
-                    "regard train pretrain --recipe wikitext-2",
+                    "regard train pretrain-bert",
+                    "regard train pretrain-bert --data book.txt --loss-weights.inversion 0",
+                    "regard train pretrain-bert --recipe wikitext-2",
                 ),
-                "evaluate": ("regard evaluate runs/pretrain-docstrings-001",),
+                "evaluate": ("regard evaluate runs/pretrain-bert-docstrings-001",),
                 "predict": (
-                    'regard predict runs/pretrain-docstrings-001 "Return the [MASK] of the list."',
-                    "regard predict runs/pretrain-docstrings-001 - < pairs.tsv",
+                    'regard predict runs/pretrain-bert-docstrings-001 "Return the [MASK] of the '
+                    'list."',
+                    "regard predict runs/pretrain-bert-docstrings-001 - < pairs.tsv",
                 ),
                 "look": (
-                    'regard look runs/pretrain-docstrings-001 "Return the [MASK] of the list."'
+                    'regard look runs/pretrain-bert-docstrings-001 "Return the [MASK] of the list."'
                     " --out look.html",
                 ),
-                "compare": ("regard compare --task pretrain --data book.txt --epochs 2 4 8",),
+                "compare": ("regard compare --task pretrain-bert --data book.txt --epochs 2 4 8",),
             },
-            "regard.tasks.pretrain_bert.config:PretrainConfig",
-            "regard.tasks.pretrain_bert.task:PRETRAIN",
+            "regard.tasks.pretrain_bert.config:PretrainBertConfig",
+            "regard.tasks.pretrain_bert.task:PRETRAIN_BERT",
         ),
     }
 )
 
 
-def find(name: str) -> Entry:
-    """The task of this name, or a sentence that names the nearest."""
+# What tasks are called elsewhere, most of all by the pipelines of Hugging Face.
+ELSEWHERE: Mapping[str, str] = MappingProxyType(
+    {
+        "image-classification": "classify",
+        "image-to-text": "caption",
+        "translation": "translate",
+        "text-generation": "language",
+        "causal-lm": "language",
+        "text-classification": "classify-text",
+        "sentiment": "classify-text",
+        "fill-mask": "pretrain-bert",
+        "masked-lm": "pretrain-bert",
+    }
+)
+
+
+def called(name: str) -> str:
+    """A task's name as it is written here, whether it is typed so or as elsewhere."""
+    dashed = name.replace("_", "-")
+    if dashed == "pretrain":
+        raise UserError(
+            f"task {name!r}: to pretrain a BERT is pretrain-bert, and to train a GPT is language"
+        )
+    name = ELSEWHERE.get(dashed, dashed if dashed in TASKS else name)
     if name not in TASKS:
         raise UserError(f"no task {name!r}; {nearest(name, TASKS)}")
-    return TASKS[name]
+    return name
+
+
+def find(name: str) -> Entry:
+    """The task of this name, or a sentence that names the nearest."""
+    return TASKS[called(name)]
 
 
 def examples(command: str) -> tuple[str, ...]:
@@ -184,4 +214,4 @@ def _named(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-__all__ = ["TASKS", "Entry", "examples", "find"]
+__all__ = ["ELSEWHERE", "TASKS", "Entry", "called", "examples", "find"]

@@ -72,7 +72,7 @@ def expect_room(
 def weights(model: Any, copies: int) -> int:
     """Bytes of the weights with what training keeps of each, and of what is built only to go."""
     gone = 0
-    if isinstance(model, CaptionerConfig) and model.context_width is None:
+    if isinstance(model, CaptionerConfig) and model.encoder_width is None:
         gone = parameters(model.encoder) - sizes.vit_features(model.encoder)  # its head
     return NUMBER * (parameters(model) * copies + gone)
 
@@ -86,12 +86,12 @@ def planned(config: Any, data: Any = None) -> Any:
     if data is not None:
         return model  # settled
     changes: dict[str, Any] = {}
-    if hasattr(model, "words") and model.words == type(model)().words:
-        changes["words"] = 2
-    if hasattr(model, "length") and getattr(config, "start", "scratch") == "scratch":
-        changes["length"] = getattr(config, "longest", model.length)
-    if hasattr(model, "context_width") and getattr(config, "encoder", "vit") != "vit":
-        changes["context_width"] = model.context_width or 1
+    if hasattr(model, "vocab_size") and model.vocab_size == type(model)().vocab_size:
+        changes["vocab_size"] = 2
+    if hasattr(model, "context_length") and getattr(config, "init_from", "scratch") == "scratch":
+        changes["context_length"] = getattr(config, "max_length", model.context_length)
+    if hasattr(model, "encoder_width") and getattr(config, "encoder", "vit") != "vit":
+        changes["encoder_width"] = model.encoder_width or 1
     for name, value in changes.items():
         model = sizes.with_field(model, [name], value)
     return model
@@ -109,23 +109,23 @@ def table_of(config: Any) -> str:
 
 def copies(config: Any) -> int:
     """Numbers in memory for each weight: itself, its gradient, means of it, a running mean."""
-    means = 1 if config.train.optimiser.kind == "muon" else 2  # Muon keeps one of a matrix
-    return 2 + means + (config.train.average > 0)
+    means = 1 if config.train.optimizer.name == "muon" else 2  # Muon keeps one of a matrix
+    return 2 + means + (config.train.ema_decay > 0)
 
 
 def width_of_numbers(config: Any, device: torch.device) -> int:
     """Bytes of a number in the forward pass, at the least."""
     precision = config.train.precision
-    narrow = precision == "bfloat16" or (precision == "auto" and device.type != "cpu")
+    narrow = precision == "bf16" or (precision == "auto" and device.type != "cpu")
     return 2 if narrow else NUMBER
 
 
 def pixels_drawn(config: Any) -> int:
     """Bytes of the images that are drawn before training begins."""
-    if getattr(config, "data", "") != SCENES or not hasattr(config, "scenes"):
+    if getattr(config, "data", "") != SCENES or not hasattr(config, "num_scenes"):
         return 0
-    size: int = config.model.encoder.image
-    return int((config.scenes + HELD) * 3 * size * size)
+    size: int = config.model.encoder.image_size
+    return int((config.num_scenes + HELD) * 3 * size * size)
 
 
 def expect_match(config: Any, shapes: Mapping[str, Sequence[int]], path: str) -> None:
@@ -165,20 +165,22 @@ def expect_facts(config: Any, facts: Any, source: str) -> None:
     except ValueError as trouble:
         raise UserError(f"{source} is damaged: {trouble}") from None
     counts = {
-        "words": None if words is None else len(words),
-        "classes": len(facts.classes) if hasattr(facts, "classes") else None,
-        "image": facts.size if hasattr(facts, "size") and hasattr(model, "image") else None,
+        "vocab_size": None if words is None else len(words),
+        "num_classes": len(facts.classes) if hasattr(facts, "classes") else None,
+        "image_size": facts.size
+        if hasattr(facts, "size") and hasattr(model, "image_size")
+        else None,
     }
     for name, count in counts.items():
         wanted = getattr(model, name, count)
         if count != wanted:
             raise UserError(
-                f"{source} is of another run: its {name} are {count:,}, and {table_of(config)}."
+                f"{source} is of another run: its {name} is {count:,}, and {table_of(config)}."
                 f"{name} in config.toml is {wanted:,}"
             )
     longest = getattr(facts, "longest", None)
-    if longest is not None and not 0 < longest < model.length:
+    if longest is not None and not 0 < longest < model.context_length:
         raise UserError(
             f"{source} is of another run: its longest is {longest:,}, and "
-            f"{table_of(config)}.length in config.toml is {model.length:,}"
+            f"{table_of(config)}.context_length in config.toml is {model.context_length:,}"
         )

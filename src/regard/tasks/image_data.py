@@ -22,7 +22,7 @@ SHARE = 4  # data are kept on a GPU when they take at most one part in so many o
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageFacts:
+class ImageMetadata:
     """What a run must know of its images to be used without them."""
 
     data: str
@@ -73,7 +73,7 @@ class ImageFacts:
 
 
 @lru_cache(maxsize=8)
-def scale_of(facts: ImageFacts, device: torch.device) -> tuple[Tensor, Tensor]:
+def scale_of(facts: ImageMetadata, device: torch.device) -> tuple[Tensor, Tensor]:
     """Mean and deviation, on the device once and not at every step."""
     mean, deviation = torch.tensor([facts.mean, facts.deviation], device=device)
     return mean.view(1, -1, 1, 1), deviation.view(1, -1, 1, 1)

@@ -26,7 +26,7 @@ from regard.data.decode import (
 )
 from regard.data.listing import hidden, images_in, list_folder, subfolders
 from regard.errors import UserError
-from regard.tasks.image_data import ImageFacts
+from regard.tasks.image_data import ImageMetadata
 from regard.tasks.inputs import (
     ROW,
     NoItem,
@@ -60,7 +60,7 @@ class Picture:
 
 def parse_images(
     inputs: Iterable[Any],
-    facts: ImageFacts,
+    facts: ImageMetadata,
     open_split: Callable[[str], OwnSplit[Picture]],
     classes: Collection[str] = (),
 ) -> Iterator[Picture | Unreadable]:
@@ -111,7 +111,7 @@ def made(place: str, pixels: Callable[[], UInt8[np.ndarray, "k y x"]]) -> Pictur
 
 
 def from_path(
-    path: Path, facts: ImageFacts, classes: Collection[str]
+    path: Path, facts: ImageMetadata, classes: Collection[str]
 ) -> Iterator[Picture | Unreadable]:
     """A file, or the images of a folder, one after the other."""
     if not os.path.isdir(path):  # unlike `is_dir`, not stopped by a path that is too long
@@ -139,7 +139,7 @@ def files_at(folder: Path) -> list[tuple[Path, str | None]]:
 
 
 def from_image_file(
-    path: Path, facts: ImageFacts, truth: str | None = None
+    path: Path, facts: ImageMetadata, truth: str | None = None
 ) -> Picture | Unreadable:
     try:
         return Picture(str(path), decode(path, facts.size, facts.kinds).pixels, truth)
@@ -151,7 +151,7 @@ def from_image_file(
 
 
 def from_file(
-    file: TextFile, facts: ImageFacts, classes: Collection[str]
+    file: TextFile, facts: ImageMetadata, classes: Collection[str]
 ) -> Iterator[Picture | Unreadable]:
     """What is named as a file: images have no columns."""
     if file.text_column:
@@ -159,7 +159,7 @@ def from_file(
     yield from from_path(file.path, facts, classes)
 
 
-def from_open_file(place: str, file: Any, facts: ImageFacts) -> Picture | Unreadable:
+def from_open_file(place: str, file: Any, facts: ImageMetadata) -> Picture | Unreadable:
     name = getattr(file, "name", None)
     place = name if isinstance(name, str) else place
     data = file.read(LARGEST_FILE + 1)
@@ -168,7 +168,7 @@ def from_open_file(place: str, file: Any, facts: ImageFacts) -> Picture | Unread
     return from_bytes(place, data, facts)
 
 
-def from_bytes(place: str, data: bytes, facts: ImageFacts) -> Picture | Unreadable:
+def from_bytes(place: str, data: bytes, facts: ImageMetadata) -> Picture | Unreadable:
     if not data:
         return Unreadable(place, "is empty")
     if len(data) > LARGEST_FILE:
@@ -189,7 +189,7 @@ def is_array(value: Any) -> bool:
     )
 
 
-def from_array(place: str, value: Any, facts: ImageFacts) -> Iterator[Picture | Unreadable]:
+def from_array(place: str, value: Any, facts: ImageMetadata) -> Iterator[Picture | Unreadable]:
     """An image, or each of a batch.
 
     An axis of channels has 1, 3 or 4 at the end, or 1 or 3 at the front. Three axes without one
@@ -215,7 +215,7 @@ def from_array(place: str, value: Any, facts: ImageFacts) -> Iterator[Picture | 
 
 
 def from_memory(
-    array: np.ndarray, facts: ImageFacts, channels_first: bool
+    array: np.ndarray, facts: ImageMetadata, channels_first: bool
 ) -> UInt8[np.ndarray, "k y x"]:
     """An array of bytes or of 0 … 1: (y x), (y x c) or (c y x)."""
     if not array.size:
@@ -233,7 +233,7 @@ def from_memory(
     return from_pil(Image.fromarray(np.ascontiguousarray(array)), facts)
 
 
-def from_pil(image: Image.Image, facts: ImageFacts) -> UInt8[np.ndarray, "k y x"]:
+def from_pil(image: Image.Image, facts: ImageMetadata) -> UInt8[np.ndarray, "k y x"]:
     try:
         return fit(flatten(upright(image)), facts.size, facts.kinds)
     except UnsupportedPixels as kind:

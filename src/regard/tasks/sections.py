@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from regard.evaluation.bootstrap import Interval
-from regard.evaluation.classification import Assessment
+from regard.evaluation.classification import ClassificationMetrics
 from regard.inspection.faithfulness import Faithfulness
 from regard.inspection.word_faithfulness import WordFaithfulness
 from regard.visualization.document import Section
 
 SPLIT_WORDS = {
     "train": "that the model was trained on",
-    "validation": "that it was not trained on, but by which its best epoch was chosen",
+    "validation": "that it was not trained on, though its epoch or settings may be chosen by them",
     "test": "that it was not trained on, and by which nothing was chosen",
     "all": "of which it was trained on most",
 }
 
 
 def figures_section(
-    judged: Assessment, split: str, items: str, more: list[dict[str, Any]] | None = None
+    judged: ClassificationMetrics, split: str, items: str, more: list[dict[str, Any]] | None = None
 ) -> Section:
     """The first section: how often it was right, and whether it knows."""
     known = SPLIT_WORDS.get(split, SPLIT_WORDS["test"])
@@ -31,10 +31,10 @@ def figures_section(
     }
 
 
-def headline(judged: Assessment) -> list[dict[str, Any]]:
+def headline(judged: ClassificationMetrics) -> list[dict[str, Any]]:
     items = [item("accuracy", judged.accuracy)]
     if judged.top5 is not None:
-        items.append(item("among the first five", judged.top5))
+        items.append(item("top-5 accuracy", judged.top5))
     return [
         *items,
         item("calibration error", judged.calibration.error),
@@ -48,7 +48,7 @@ def item(name: str, interval: Interval, unit: str = "%") -> dict[str, Any]:
 
 
 def class_sections(
-    judged: Assessment, classes: tuple[str, ...], thing: str, items: str
+    judged: ClassificationMetrics, classes: tuple[str, ...], thing: str, items: str
 ) -> list[Section]:
     """Where it was wrong, class by class, and whether it knows: `thing` is what has a class."""
     values = judged.to_values()
@@ -62,7 +62,7 @@ def class_sections(
         {
             "view": "classes",
             "title": "By class",
-            "words": "The share of each class that is recognised, with its bootstrap interval.",
+            "words": "Recall: the share of each class that is recognised, with its 95% interval.",
             "data": {
                 "items": items.capitalize(),
                 "rows": [
@@ -81,7 +81,7 @@ def class_sections(
         {
             "view": "calibration",
             "title": "Calibration",
-            "words": "How often the model is right when it is so sure. The diagonal is honest.",
+            "words": "Accuracy at each level of confidence. On the diagonal the two agree.",
             "data": values["calibration"],
         },
     ]

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkabl
 import torch
 from torch import nn
 
-from regard.inspection.occlusion import Falls, Tell
+from regard.inspection.occlusion import Occlusion, Tell
 from regard.training.config import TrainConfig
 from regard.training.fit import Batches, Measure
 from regard.training.step import Objective
@@ -28,8 +28,6 @@ class Config(Protocol):
     @property
     def data(self) -> str: ...
     @property
-    def batch(self) -> int: ...
-    @property
     def model(self) -> Any: ...
     @property
     def train(self) -> TrainConfig: ...
@@ -42,7 +40,7 @@ class Data(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def facts(self) -> Any: ...
+    def metadata(self) -> Any: ...
     def words(self) -> str: ...
 
 
@@ -52,7 +50,7 @@ class Trained(Generic[C, F]):
 
     model: nn.Module
     config: C
-    facts: F
+    metadata: F
     device: torch.device
 
 
@@ -87,6 +85,11 @@ class Proof(Protocol):
     def to_values(self) -> dict[str, Any]: ...
 
 
+def batch_field(config: object) -> str:
+    """The field that says how large a batch is: in tokens where texts differ in length."""
+    return next(name for name in ("batch_size", "batch_tokens") if hasattr(config, name))
+
+
 Show = Callable[[str], object]  # what is done with a piece of text once it is known
 Prove = Callable[[Trained[C, F], Sequence[Any], Callable[[], D]], list[Any]]
 
@@ -99,30 +102,30 @@ class Task(Generic[C, D, F]):
     unit: str  # what the loss is a mean over, and speed is told in: images, words, tokens
     batched: str  # what a batch is so many of: images, windows
     config: type[Any]  # C; protocols with fields cannot be asked for subclasses
-    facts: type[Any]  # F
+    metadata: type[Any]  # F
 
-    read: Callable[[C], D]
+    load_data: Callable[[C], D]
     """The data a configuration names."""
-    read_other: Callable[[C, F, str], D]
+    load_other_data: Callable[[C, F, str], D]
     """`(config, facts, name)`: data that a run was not trained on, if it can speak of them."""
-    settle: Callable[[C, D], C]
+    resolve: Callable[[C, D], C]
     """The configuration with what the data decide filled in: sizes, classes."""
-    build: Callable[..., nn.Module]
+    build_model: Callable[..., nn.Module]
     """`(config, facts, **options)`: the model, with its first weights."""
     batches: Callable[[C, D, torch.device], Batches]
     """Training data on their way to the device."""
-    objective: Callable[[C, F], Objective]
+    loss: Callable[[C, F], Objective]
     """The summed loss of a batch."""
-    measure: Callable[[C, D, torch.device], Measure]
+    evaluate_quick: Callable[[C, D, torch.device], Measure]
     """Figures after each epoch, named `split.figure`, the deciding one first."""
     measured: Callable[[D], int]
     """How many items that looks at."""
 
-    judge: Callable[[Trained[C, F], D, str], Judged]
+    evaluate: Callable[[Trained[C, F], D, str], Judged]
     """`(trained, data, split)`: the final figures, with intervals."""
     summary: Callable[[Any, str], str]
     """The figures of a judgement on a split, as lines for a terminal."""
-    revive: Callable[[dict[str, Any]], Judged]
+    from_dict: Callable[[dict[str, Any]], Judged]
     """A judgement from its `to_values`."""
     parse_inputs: Callable[[Trained[C, F], Iterable[Any], Callable[[], D]], Iterator[Any]]
     """What a user passes or names, as items that the model can be asked about, one at a time; an
@@ -132,13 +135,13 @@ class Task(Generic[C, D, F]):
     `to_values`."""
     look: Callable[[Trained[C, F], Sequence[Any], Callable[[], D]], Looked]
     """Where the model looked, for some items."""
-    views: Callable[[Trained[C, F], D, str, Any], list[Section]]
+    report: Callable[[Trained[C, F], D, str, Any], list[Section]]
     """`(trained, data, split, judged)`: the sections of the report that are the task's own."""
 
     asks_about: str = "texts"
     """What its items are: images or texts."""
     start: Callable[[C, C], Start | None] | None = None
-    """`(said, settled)`: what weights from elsewhere decide, if a configuration begins with any."""
+    """`(given, settled)`: what weights from elsewhere decide, if a configuration takes any."""
     held: Callable[[C, D | None], int] | None = None
     """Numbers that a step holds to go backward, at the least; without data, of one item."""
     asking: str = ""
@@ -147,7 +150,7 @@ class Task(Generic[C, D, F]):
     """What `predict` does, shown piece by piece as it is written, with a line's end after each."""
     speak: Callable[[Trained[C, F], Any, Show], Any] | None = None
     """What `predict` answers to one item, each piece of its text shown once it is sure."""
-    falls: Callable[[Trained[C, F], Any, Tell], Falls] | None = None
+    occlusion: Callable[[Trained[C, F], Any, Tell], Occlusion] | None = None
     """For one item: how far the answer falls when each patch of it is deleted."""
     reads: Callable[[Trained[C, F], Any, int], dict[str, Any]] | None = None
     """`(trained, input, patch)`: what one patch of an item read, as packed maps."""

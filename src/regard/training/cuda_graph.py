@@ -51,7 +51,7 @@ def stream_aside(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-class CapturedStep:
+class CudaGraphStep:
     """A step that is made a few times, then recorded, then played."""
 
     def __init__(self, step: Step) -> None:

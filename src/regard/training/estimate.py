@@ -65,19 +65,21 @@ def estimate(
     those drawn here change nothing.
     """
     device = next(model.parameters()).device
-    plain = timed(model, batches, objective, replace(config, capture="off"))
+    plain = timed(model, batches, objective, replace(config, cuda_graph="off"))
     fastest, capture = plain, False
     # Batches of different shapes need a recording each, and each is earned back an epoch at a time.
     few = shapes_of(batches) <= MOST and (
         shapes_of(batches) == 1 or config.epochs > EARNS_RECORDINGS
     )
-    if device.type == "cuda" and (config.capture == "on" or (config.capture == "auto" and few)):
-        recorded = timed(model, batches, objective, replace(config, capture="on"))
-        capture = config.capture == "on" or plain.seconds > WORTH * recorded.seconds
+    if device.type == "cuda" and (
+        config.cuda_graph == "on" or (config.cuda_graph == "auto" and few)
+    ):
+        recorded = timed(model, batches, objective, replace(config, cuda_graph="on"))
+        capture = config.cuda_graph == "on" or plain.seconds > WORTH * recorded.seconds
         fastest = recorded if capture else plain
     steps = steps_of(config, len(batches))
     measuring = fastest.seconds * measured / max(1.0, fastest.items) / 3
-    seconds = steps * fastest.seconds + -(-config.epochs // config.measure) * measuring
+    seconds = steps * fastest.seconds + -(-config.epochs // config.eval_every) * measuring
     # Compiled numbers are rounded elsewhere, so a run that must repeat itself says so itself.
     earned = device.type == "cuda" and seconds > EARNS_COMPILING and not config.deterministic
     compiles = earned if config.compile == "auto" else config.compile == "on"
@@ -108,7 +110,7 @@ def timed(model: nn.Module, batches: Batches, objective: Objective, config: Trai
     trial = Trainer(copy.deepcopy(model), batches, objective, lambda _: {}, config, nowhere)
     trial.model.train()
     source = chain.from_iterable(batches.epoch(number, 0) for number in count())
-    together = min(config.accumulate, len(batches))  # a step ends with its epoch
+    together = min(config.grad_accum_steps, len(batches))  # a step ends with its epoch
     if shapes_of(batches) > 1:  # the same ones again, or none would come often enough to be played
         source = chain.from_iterable(repeat(list(islice(source, together))))
 

@@ -20,11 +20,12 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.run_folder import RunFolder
+from regard.run_folder.metric_lines import lower_is_better
 from regard.training.checkpoint import pack, unpack
 from regard.training.config import TrainConfig
-from regard.training.cuda_graph import CapturedStep
+from regard.training.cuda_graph import CudaGraphStep
 from regard.training.lr_schedule import rate
-from regard.training.optim import Average, make_optimiser
+from regard.training.optim import EMA, make_optimiser
 from regard.training.signals import Stopped, deferred
 from regard.training.step import Moved, Objective, Step
 
@@ -43,7 +44,7 @@ class Batches(Protocol):
         """The batches of one epoch from the `start`-th on."""
 
 
-# Figures after an epoch, the deciding one first; of that one, more is better.
+# Figures after an epoch, the deciding one first; of a loss less is better, else more.
 Measure = Callable[[nn.Module], dict[str, float]]
 Report = Callable[["Progress"], None]
 
@@ -120,13 +121,13 @@ def repeatable(wanted: bool) -> Iterator[None]:
 
 def steps_of(config: TrainConfig, batches: int) -> int:
     """How many steps a run has whose epochs have so many batches."""
-    return -(-batches // config.accumulate) * config.epochs
+    return -(-batches // config.grad_accum_steps) * config.epochs
 
 
 def loss_beside(figures: Mapping[str, float]) -> float:
     """The loss on the split of the first figure, or 0 where none was measured."""
-    split = next(iter(figures), "").rpartition(".")[0]
-    return figures.get(f"{split}.loss", 0.0)
+    split = next(iter(figures), "").partition("/")[0]
+    return figures.get(f"{split}/loss", 0.0)
 
 
 def put_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
@@ -138,7 +139,7 @@ def put_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
             raise ValueError(f"{'it' if there is None else 'the model'} has no {name}")
         if here.shape != there.shape:
             sizes = [" × ".join(map(str, one.shape)) or "one number" for one in (there, here)]
-            raise ValueError(f"{name} is {sizes[0]}, and {sizes[1]} in the model")
+            raise ValueError(f"{name} has shape {sizes[0]}, and {sizes[1]} in the model")
     model.load_state_dict(weights)
 
 
@@ -168,13 +169,13 @@ class Trainer:
         self.model, self.batches, self.run, self.config = model, batches, run, config
         self.objective, self.measure, self.report = objective, measure, report
         self.device = next(model.parameters()).device
-        self.optimiser = make_optimiser(model, config.optimiser)
-        self.average = Average(model, config.average) if config.average else None
-        self.step: Step | CapturedStep = Step(
+        self.optimiser = make_optimiser(model, config.optimizer)
+        self.average = EMA(model, config.ema_decay) if config.ema_decay else None
+        self.step: Step | CudaGraphStep = Step(
             model, objective, self.optimiser, self.average, config
         )
-        if config.capture != "off" and self.device.type == "cuda":
-            self.step = CapturedStep(self.step)
+        if config.cuda_graph != "off" and self.device.type == "cuda":
+            self.step = CudaGraphStep(self.step)
         self.unread: list[Unread] = []
         self.progress = Progress()
         self.steps = steps_of(config, len(batches))
@@ -204,12 +205,12 @@ class Trainer:
         # A GPU works on what it was given while data are fetched, and waits only once that is done.
         given = torch.cuda.Event() if self.device.type == "cuda" else None
         while True:
-            asked = time.perf_counter()
+            waiting_since = time.perf_counter()
             if given is not None:
                 given.record()
-            group = list(islice(source, self.config.accumulate))
+            group = list(islice(source, self.config.grad_accum_steps))
             if given is None or given.query():
-                at.waited += time.perf_counter() - asked
+                at.waited += time.perf_counter() - waiting_since
             if not group:
                 break
             self.one_step(group)
@@ -217,7 +218,7 @@ class Trainer:
             at.seconds, clock = at.seconds + now - clock, now
             if self.report is not None:
                 self.report(at)
-            if self.interrupted or time.monotonic() - self.saved > self.config.save_seconds:
+            if self.interrupted or time.monotonic() - self.saved > self.config.checkpoint_seconds:
                 self.read_losses()
                 self.expect_numbers()
                 self.save()
@@ -227,7 +228,7 @@ class Trainer:
     def one_step(self, group: list[Any]) -> None:
         """Move by a few batches."""
         at = self.progress
-        moved = self.step(group, rate(self.config.schedule, at.step, self.steps))
+        moved = self.step(group, rate(self.config.lr_schedule, at.step, self.steps))
         at.batch, at.step = at.batch + len(group), at.step + 1
         self.unread.append(Unread(moved, at.step, at.batch))
         if self.device.type == "cpu" or len(self.unread) >= UNREAD:
@@ -250,7 +251,7 @@ class Trainer:
         self.expect_numbers()
         at, config = self.progress, self.config
         at.epoch, at.batch = at.epoch + 1, 0
-        if at.epoch % config.measure == 0 or at.epoch == config.epochs:
+        if at.epoch % config.eval_every == 0 or at.epoch == config.epochs:
             self.measure_epoch()
         over = at.epoch >= config.epochs or self.patience_is_over()
         due = time.monotonic() - self.saved >= self.saving / SAVING
@@ -272,12 +273,13 @@ class Trainer:
         # which takes longer than all of this, and its numbers would not be those of `evaluate`.
         with torch.no_grad(), torch.compiler.set_stance("force_eager"):
             at.figures = self.measure(self.model)
-        deciding = next(iter(at.figures.values()), None)
+        name, deciding = next(iter(at.figures.items()), ("", None))
+        sign = -1 if lower_is_better(name) else 1
         loss = loss_beside(at.figures)
         better = deciding is not None and (
-            self.config.keep == "last"
+            self.config.keep_weights == "last"
             or at.best is None
-            or (deciding, -loss) > (at.best, -at.best_loss)
+            or (sign * deciding, -loss) > (sign * at.best, -at.best_loss)
         )
         best = deciding is not None and deciding == deciding and better  # NaN is never the best
         if best:
@@ -287,11 +289,11 @@ class Trainer:
         line = {
             "epoch": at.epoch,
             "step": at.step,
-            "loss": at.loss / max(1, at.items),
-            "rate": rate(self.config.schedule, at.step - 1, self.steps),
-            "seconds": round(at.seconds, 3),
-            "waited": round(at.waited, 3),
-            "best": at.best_epoch == at.epoch - 1,  # so far; the last such has the weights kept
+            "train/loss": at.loss / max(1, at.items),
+            "lr": self.config.optimizer.lr * rate(self.config.lr_schedule, at.step - 1, self.steps),
+            "train_seconds": round(at.seconds, 3),
+            "data_wait_seconds": round(at.waited, 3),
+            "is_best": at.best_epoch == at.epoch - 1,  # so far; the last such has the weights kept
             **at.figures,
         }
         self.run.add_metrics(line, weights if best else None)
@@ -376,8 +378,8 @@ class Trainer:
             raise UserError(f"{path} belongs to another configuration: {first}") from None
         if self.average is not None and tree["average"] is not None:
             self.average.load(tree["average"]["weights"], tree["average"]["steps"])
-        told = tree["progress"]
-        self.progress = Progress(**{"measured": told["epoch"]} | told)  # as all once were
+        stored = tree["progress"]
+        self.progress = Progress(**{"measured": stored["epoch"]} | stored)  # as all once were
         self.run.keep_metrics(self.progress.lines)
         random.setstate(tree["random"]["python"])
         torch.set_rng_state(tree["random"]["torch"])

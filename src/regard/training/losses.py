@@ -1,6 +1,6 @@
 """The loss of the next word, without ever holding the scores of all words for all places.
 
-    loss = vocabulary_loss(hidden, model.embed.table.weight, targets, smoothing=0.1)   # a sum
+    loss = vocabulary_loss(hidden, model.token_embedding.weight, targets, smoothing=0.1)   # a sum
 
 Plainly this is `F.cross_entropy(F.linear(hidden, weight), targets, reduction="sum", …)`, which
 keeps a score for each place and each word, and as many gradients, and passes over them again on the
@@ -121,7 +121,7 @@ class ChunkedLoss(torch.autograd.Function):
                 else:
                     weight_gradient += chances.T @ some
         ctx.save_for_backward(x, weight, targets, x_gradient, weight_gradient)
-        ctx.smoothing, ctx.product = smoothing, product
+        ctx.label_smoothing, ctx.product = smoothing, product
         return total
 
     @staticmethod
@@ -131,6 +131,8 @@ class ChunkedLoss(torch.autograd.Function):
         def kernel() -> Gradients:
             return tuple(None if one is None else one * gradient for one in made)
 
-        twin = partial(plain_loss, targets=targets, smoothing=ctx.smoothing, product=ctx.product)
+        twin = partial(
+            plain_loss, targets=targets, smoothing=ctx.label_smoothing, product=ctx.product
+        )
         scaled = gradients(kernel, twin, (x, weight), (gradient,), ctx.needs_input_grad[:2])
         return (*scaled, None, None, None, None, None, None)

@@ -2,20 +2,23 @@
 
 import math
 
-from regard.training.config import ScheduleConfig
+from regard.training.config import LRScheduleConfig
 
 
-def rate(config: ScheduleConfig, step: int, steps: int) -> float:
+def rate(config: LRScheduleConfig, step: int, steps: int) -> float:
     """The multiplier at `step` of `steps`, counted from 0; 1 is the full rate.
 
     The first step of a warm-up of w already moves: its multiplier is 1 / w, not 0.
     """
-    warmup = config.warmup_steps(steps)
+    warmup = config.num_warmup_steps(steps)
     if step < warmup:
         return (step + 1) / warmup
-    if config.kind == "constant":
+    if config.name == "constant":
         return 1.0
-    if config.kind == "2017":  # min(t^-½, t·w^-3/2), scaled so that its peak is 1
+    if config.name == "inverse_sqrt":  # min(t^-½, t·w^-3/2), scaled so that its peak is 1
         return math.sqrt(max(1, warmup) / (step + 1))
     done = (step - warmup) / max(1, steps - 1 - warmup)
-    return config.floor + (1 - config.floor) * (1 + math.cos(math.pi * min(1.0, done))) / 2
+    return (
+        config.min_lr_ratio
+        + (1 - config.min_lr_ratio) * (1 + math.cos(math.pi * min(1.0, done))) / 2
+    )

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from regard.attention import Place
-from regard.training.config import OptimiserConfig
+from regard.attention import PositionalEncoding
+from regard.training.config import OptimizerConfig
 from regard.training.muon import Muon
 
 # What belongs to the device rather than to the run: a state from elsewhere does not bring its own.
 OF_THE_DEVICE = ("lr", "fused", "capturable", "foreach")
 
 
-class Optimisers:
+class Optimizers:
     """Some optimisers moved as one; rates are multiplied by the schedule at each step.
 
     Rates are numbers, or tensors on a GPU, where a step that was recorded reads them anew.
@@ -66,7 +66,7 @@ def come_trained(module: M) -> M:
     return module
 
 
-def make_optimiser(model: nn.Module, config: OptimiserConfig) -> Optimisers:
+def make_optimiser(model: nn.Module, config: OptimizerConfig) -> Optimizers:
     """The optimisers a configuration describes; what comes trained has some of its own."""
     groups, shares = parameter_groups(model), trained_shares(model, config)
     parts: list[tuple[Sequence[float], Optimizer]] = []
@@ -76,13 +76,13 @@ def make_optimiser(model: nn.Module, config: OptimiserConfig) -> Optimisers:
             for kind, group in groups.items()
         }
         parts += optimisers_of(some, config, shares, fused=_can_fuse(model))
-    return Optimisers(parts)
+    return Optimizers(parts)
 
 
-def trained_shares(model: nn.Module, config: OptimiserConfig) -> dict[int, float]:
+def trained_shares(model: nn.Module, config: OptimizerConfig) -> dict[int, float]:
     """The share of the rate at which each parameter that comes trained is moved, by its id."""
     return {
-        id(parameter): config.trained * config.fade**above
+        id(parameter): config.pretrained_lr_scale * config.layer_decay**above
         for module in model.modules()
         if getattr(module, "comes_trained", False)
         for parameter, above in blocks_above(module)
@@ -106,14 +106,19 @@ def blocks_above(module: nn.Module) -> Iterator[tuple[nn.Parameter, int]]:
 
 def optimisers_of(
     groups: Mapping[str, list[nn.Parameter]],
-    config: OptimiserConfig,
+    config: OptimizerConfig,
     shares: Mapping[int, float],
     *,
     fused: bool,
 ) -> Iterator[tuple[Sequence[float], Optimizer]]:
     """AdamW, or Muon and AdamW, each with its full rates, for what there is to be moved."""
-    muon = config.kind == "muon"
-    decays = {"matrices": config.decay, "kernels": config.decay, "tables": 0.0, "vectors": 0.0}
+    muon = config.name == "muon"
+    decays = {
+        "matrices": config.weight_decay,
+        "kernels": config.weight_decay,
+        "tables": 0.0,
+        "vectors": 0.0,
+    }
 
     def ready(kinds: Iterable[str], rate: float) -> tuple[list[float], list[dict[str, Any]]]:
         """The full rate of each group of parameters, and the groups: those that move alike."""
@@ -128,12 +133,12 @@ def optimisers_of(
                 made.append({"params": some, "lr": lr, "weight_decay": decays[kind]})
         return rates, made
 
-    rates, made = ready((kind for kind in decays if not (muon and kind == "matrices")), config.rate)
+    rates, made = ready((kind for kind in decays if not (muon and kind == "matrices")), config.lr)
     if made:
         capturable = made[0]["params"][0].is_cuda
         options = {"betas": config.betas, "fused": fused or None, "capturable": capturable}
         yield rates, AdamW(made, lr=made[0]["lr"], **options)
-    rates, made = ready(("matrices",) if muon else (), config.matrix_rate)
+    rates, made = ready(("matrices",) if muon else (), config.muon_lr)
     if made:
         yield rates, Muon(made)
 
@@ -153,19 +158,19 @@ def parameter_groups(model: nn.Module) -> dict[str, dict[str, nn.Parameter]]:
             if not parameter.requires_grad or id(parameter) in seen:
                 continue
             seen.add(id(parameter))  # a shared parameter moves once
-            table = isinstance(module, (nn.Embedding, Place))
+            table = isinstance(module, (nn.Embedding, PositionalEncoding))
             large = "matrices" if parameter.ndim == 2 else "kernels"
             kind = "vectors" if parameter.ndim < 2 else "tables" if table else large
             groups[kind][f"{name}.{part}" if name else part] = parameter
     return groups
 
 
-class Average:
+class EMA:
     """A running mean of the weights (EMA), kept beside the model and swapped in to measure."""
 
     def __init__(self, model: nn.Module, keep: float) -> None:
         if not 0 <= keep < 1:
-            raise ValueError(f"keep={keep}: an average keeps a share in 0 ≤ … < 1")
+            raise ValueError(f"ema_decay={keep}: a share lies in 0 ≤ … < 1")
         self.keep, self.steps = keep, 0
         self.weights = {name: w.detach().clone() for name, w in model.state_dict().items()}
         device = next(model.parameters()).device

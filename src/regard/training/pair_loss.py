@@ -5,16 +5,18 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from regard.data.pair_batches import PairBatch
-from regard.models.seq2seq import Sentences, Seq2Seq
+from regard.models.seq2seq import Seq2Seq, TokenBatch
 from regard.training.losses import vocabulary_loss
 
 
 def pair_loss(model: nn.Module, batch: PairBatch, smoothing: float = 0.0) -> Tensor:
     """Cross-entropy summed over the words that are no padding; the others are never scored."""
     assert isinstance(model, Seq2Seq)
-    source = Sentences(batch.source, batch.positions)
+    source = TokenBatch(batch.source, batch.positions)
     # No positions for what is written: its padding comes last, and nothing earlier reads it.
-    x = model.read(batch.words, model.encode(source), context_positions=model.where(source))
+    x = model.hidden_states(
+        batch.words, model.encode(source), context_positions=model.where(source)
+    )
     x = x.flatten(0, 1).index_select(0, batch.real)
-    scorer = model.embed.table if model.to_words is None else model.to_words
+    scorer = model.token_embedding if model.lm_head is None else model.lm_head
     return vocabulary_loss(x, scorer.weight, batch.targets, smoothing=smoothing)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from regard.run_folder.metric_lines import quantity_of, split_of
 from regard.training.fit import Progress, Report
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ def display(
         if at.lines > lines:  # an epoch is over
             lines = at.lines
             words = [f"epoch {at.epoch:>{len(str(epochs))}} of {epochs}"]
-            words += [f"{name.replace('.', ' ')} {written(name, x)}" for name, x in few(at.figures)]
+            words += [
+                f"{split_of(name)} {words_of(name)} {written(name, x)}"
+                for name, x in few(at.figures)
+            ]
             words += [f"{pace.items_a_second:,.0f} {unit}/s"] if pace.items_a_second else []
             if best and at.best_epoch == at.epoch - 1:
                 words.append("best so far")
@@ -66,7 +70,7 @@ def display(
             return
         shown = now
         loss = f"loss {written('loss', at.loss / at.items)}" if at.items else ""
-        figures = [f"{quantity(name)} {written(name, x)}" for name, x in few(at.figures)[:1]]
+        figures = [f"{words_of(name)} {written(name, x)}" for name, x in few(at.figures)[:1]]
         parts = [loss, *figures, f"{pace.items_a_second:,.0f} {unit}/s"]
         parts += [f"{duration(pace.left(at, steps))} left"]
         parts += [f"{held / 1e9:.1f} GB"] if console.width >= 85 and (held := memory()) else []
@@ -77,21 +81,21 @@ def display(
         yield report
 
 
-def quantity(name: str) -> str:
-    """What is measured, without where: accuracy for validation.accuracy."""
-    return name.rpartition(".")[2]
+def words_of(name: str) -> str:
+    """What is measured, as words: balanced accuracy for val/balanced_accuracy."""
+    return quantity_of(name).replace("_", " ")
 
 
 def few(figures: dict[str, float]) -> list[tuple[str, float]]:
     """The figures worth a place in a line: those of the deciding kind, by split."""
     first = next(iter(figures), "")
-    kind = quantity(first)
+    kind = quantity_of(first)
     return [(name, x) for name, x in figures.items() if name.endswith(kind)]
 
 
 def written(name: str, x: float) -> str:
     """A figure with three digits that count, so that what is small is seen to move."""
-    if name.endswith(("accuracy", ".true")):
+    if name.endswith(("accuracy", "/true_captions")):
         return f"{x:.{percent_places(x)}%}"
     return f"{x:.3f}" if not 0 < abs(x) < 0.0995 else f"{x:#.3g}"
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.hardware.device import has_bfloat16
 from regard.training.config import TrainConfig
-from regard.training.optim import Average, Optimisers
+from regard.training.optim import EMA, Optimizers
 
 # The summed loss, and over how many items: a number if every batch of that shape has as many.
 Objective = Callable[[nn.Module, Any], tuple[Tensor, int | Tensor]]
@@ -40,8 +40,8 @@ class Step:
         self,
         model: nn.Module,
         objective: Objective,
-        optimiser: Optimisers,
-        average: Average | None,
+        optimiser: Optimizers,
+        average: EMA | None,
         config: TrainConfig,
     ) -> None:
         self.model, self.objective = model, objective
@@ -71,8 +71,8 @@ class Step:
         parameters = [p for p in self.model.parameters() if p.grad is not None]
         some = items.clamp(min=1) if isinstance(items, Tensor) else max(1, items)
         torch._foreach_div_([p.grad for p in parameters if p.grad is not None], some)
-        if self.config.clip:
-            nn.utils.clip_grad_norm_(parameters, self.config.clip, foreach=True)
+        if self.config.grad_clip:
+            nn.utils.clip_grad_norm_(parameters, self.config.grad_clip, foreach=True)
         self.optimiser.step()
         if self.average is not None:
             self.average.update(self.model)
@@ -82,7 +82,7 @@ class Step:
         """bfloat16 where it is asked for, or where a GPU has it; never on a CPU unasked."""
         wanted = self.config.precision
         if wanted == "auto":
-            wanted = "bfloat16" if has_bfloat16(self.device) else "float32"
-        if wanted == "float32":
+            wanted = "bf16" if has_bfloat16(self.device) else "fp32"
+        if wanted == "fp32":
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)

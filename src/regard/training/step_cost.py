@@ -153,7 +153,7 @@ def step_on(config: Any, sizes: Sizes, device: torch.device) -> Callable[[], Any
     module = built(config, sizes).to(device).train()
     given = tree_map(lambda x: moved_to(x, device), inputs(config, sizes))
     train = TrainConfig()
-    optimiser = make_optimiser(module, train.optimiser)
+    optimiser = make_optimiser(module, train.optimizer)
     step = Step(
         module, lambda model, _: (loss_of(config, model(*given)), 1), optimiser, None, train
     )
@@ -191,8 +191,8 @@ def depths(config: Any) -> dict[str, int]:
     found: dict[str, int] = {}
     if "encoder" in known:
         found |= {f"encoder.{name}": depth for name, depth in depths(config.encoder).items()}
-    if "reading_layers" in known:
-        found["reading_layers"] = config.reading.layers
+    if "encoder_layers" in known:
+        found["encoder_layers"] = config.encoder_config.layers
     if "layers" in known:
         found["layers"] = config.layers
     if "depths" in known:

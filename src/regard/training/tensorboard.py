@@ -27,7 +27,7 @@ def board(folder: Path | None) -> Iterator[Report | None]:
             if at.lines > lines:
                 lines = at.lines
                 for name, value in at.figures.items():
-                    writer.add_scalar(name.replace(".", "/"), value, at.step)
+                    writer.add_scalar(name, value, at.step)
                 writer.flush()
 
         yield report

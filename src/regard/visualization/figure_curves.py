@@ -3,9 +3,8 @@
     curves_figure({"10 epochs": ten, "30 epochs": thirty}, Path("curves.png"), title="CIFAR-10")
     gap(thirty).difference    how much better it is on images it has learned from
 
-A run's lines are those of its metrics.jsonl: `epoch`, and figures such as `train.accuracy` and
-`validation.accuracy`, the word after the dot being the quantity and the one before it the images
-it was measured on.
+A run's lines are those of its metrics.jsonl: `epoch`, and figures such as `train_eval/accuracy` and
+`val/accuracy`: the images it was measured on, a slash, and the quantity.
 """
 
 from __future__ import annotations
@@ -25,6 +24,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from regard.run_folder.metric_lines import (
+    deciding,
+    is_measured,
+    lower_is_better,
+    metric,
+    quantity_of,
+    split_of,
+)
 from regard.visualization.figures import INK, MUTED, WIDTH, Page, drawing, inches, quiet
 
 # Told apart by every kind of colour vision (the nearest two differ by 17 in CIELAB), on white.
@@ -37,7 +44,6 @@ TEST: dict[str, Any] = {
     **{"markerfacecolor": "white", "markeredgewidth": 1.5},
 }
 WIDER = 2.0  # points that a line grows by for each run that lies on it
-SMALLER_IS_BETTER = ("loss", "error", "perplexity")
 
 LEFT, RIGHT, BETWEEN = 0.62, 0.22, 0.62  # inches
 ABOVE, TALL, BELOW = 0.34, 2.3, 0.5  # of each panel
@@ -56,17 +62,21 @@ class Gap(NamedTuple):
 
 
 def gap(lines: Sequence[Line]) -> Gap:
-    """The deciding figure in training less that in validation, at the last epoch with both."""
-    key = deciding_key(lines) or "validation.accuracy"
-    if quantity_of(key) in SMALLER_IS_BETTER:
-        key = "validation.accuracy"
+    """The deciding figure in training less that in validation, at the last epoch with both.
+
+    Of a loss it is validation less training, so that a gap above 0 is always what was memorised.
+    """
+    key = deciding_key(lines) or "val/accuracy"
+    if lower_is_better(key) and any("val/accuracy" in line for line in lines):
+        key = "val/accuracy"
+    sign = -1 if lower_is_better(key) else 1
+    of_train = metric("train", quantity_of(key))
     for number, line in reversed(list(enumerate(lines, start=1))):
-        train, held_out = value_of(line, f"train.{quantity_of(key)}"), value_of(line, key)
+        train, held_out = value_of(line, of_train), value_of(line, key)
         if math.isfinite(train - held_out):
-            return Gap(train, held_out, train - held_out, epoch_of(line, number))
+            return Gap(train, held_out, sign * (train - held_out), epoch_of(line, number))
     raise ValueError(
-        f"a gap lies between train.{quantity_of(key)} and {key}, and none of {len(lines)} "
-        "lines has both"
+        f"a gap lies between {of_train} and {key}, and none of {len(lines)} lines has both"
     )
 
 
@@ -116,7 +126,7 @@ def quantities(
     runs: Mapping[str, Sequence[Line]], marks: Mapping[str, Mapping[str, float]]
 ) -> list[str]:
     """What has at least one number to show, in the order of its first appearance, loss last."""
-    keys = [key for lines in runs.values() for line in lines for key in line if "." in key]
+    keys = [key for lines in runs.values() for line in lines for key in line if is_measured(key)]
     found = dict.fromkeys(quantity_of(key) for key in keys)
     found |= dict.fromkeys(key for marked in marks.values() for key in marked)
     shown = [quantity for quantity in found if has_numbers(quantity, runs, marks)]
@@ -127,7 +137,7 @@ def has_numbers(
     quantity: str, runs: Mapping[str, Sequence[Line]], marks: Mapping[str, Mapping[str, float]]
 ) -> bool:
     measured = any(
-        quantity_of(key) == quantity and math.isfinite(value_of(line, key))
+        is_measured(key) and quantity_of(key) == quantity and math.isfinite(value_of(line, key))
         for lines in runs.values()
         for line in lines
         for key in line
@@ -157,7 +167,7 @@ def draw_quantity(
     for places, marker in ((tests, TEST), (bests, BEST)):  # dots last: a diamond is hollow
         for at, (course, place) in enumerate(zip(courses, places, strict=True)):
             draw_point(axes, place, places[at + 1 :], hues[course.name], marker)
-    axes.set_title(quantity, loc="left", fontsize=9.5, weight="bold", pad=7)
+    axes.set_title(quantity.replace("_", " "), loc="left", fontsize=9.5, weight="bold", pad=7)
     axes.set_xlabel("epoch", fontsize=8, labelpad=3)
     quiet(axes, "y")
     give_room(axes, quantity)
@@ -181,12 +191,12 @@ class Course(NamedTuple):
     def of(cls, name: str, lines: Sequence[Line], quantity: str, scale: float) -> Course:
         epochs = [epoch_of(line, number) for number, line in enumerate(lines, start=1)]
         values = {
-            split: scale * np.array([value_of(line, f"{split}.{quantity}") for line in lines])
+            split: scale * np.array([value_of(line, metric(split, quantity)) for line in lines])
             for split in splits(lines, quantity)
         }
         if (row := best_epoch(lines)) is None:
             return cls(name, epochs, values, epochs[-1], math.nan)
-        best = scale * value_of(lines[row], f"validation.{quantity}")
+        best = scale * value_of(lines[row], metric("validation", quantity))
         return cls(name, epochs, values, epochs[row], best)
 
 
@@ -293,9 +303,9 @@ def signs(
         Sign(split, MUTED, DASHES.get(split, OTHER_DASHES))
         for split in sorted(found, key=lambda split: split != "validation")
     ]
-    deciding = dict.fromkeys(key for key in map(deciding_key, runs.values()) if key)
-    if deciding:
-        words = " or ".join(quantity_of(key) for key in deciding)
+    chosen = dict.fromkeys(key for key in map(deciding_key, runs.values()) if key)
+    if chosen:
+        words = " or ".join(quantity_of(key).replace("_", " ") for key in chosen)
         kinds.append(Sign(f"best validation {words}", MUTED, marker=BEST))
     if any(quantity in marked for marked in marks.values() for quantity in panels):
         kinds.append(Sign("test, with the weights kept", MUTED, marker=TEST))
@@ -349,14 +359,10 @@ def fitting(words: str, room: float, **font: Any) -> str:
 # What a line of metrics says.
 
 
-def quantity_of(key: str) -> str:
-    return key.partition(".")[2]
-
-
 def splits(lines: Sequence[Line], quantity: str) -> list[str]:
     """The images a quantity was measured on, such as train and validation."""
-    keys = dict.fromkeys(key for line in lines for key in line if quantity_of(key) == quantity)
-    return [key.partition(".")[0] for key in keys]
+    keys = dict.fromkeys(key for line in lines for key in line if is_measured(key))
+    return [split_of(key) for key in keys if quantity_of(key) == quantity]
 
 
 def value_of(line: Mapping[str, float | int], key: str) -> float:
@@ -372,21 +378,21 @@ def epoch_of(line: Line, number: int) -> int:
 
 def deciding_key(lines: Sequence[Line]) -> str | None:
     """What the best epoch is the best in: the first figure of validation, as training has it."""
-    return next((key for line in lines for key in line if key.startswith("validation.")), None)
+    return deciding(key for line in lines for key in line)
 
 
 def best_epoch(lines: Sequence[Line]) -> int | None:
     """The row whose weights were kept: the last that says so, else the best, earliest of equals."""
-    said = [row for row, line in enumerate(lines) if line.get("best") is True]
-    if said:
-        return said[-1]
+    marked = [row for row, line in enumerate(lines) if line.get("is_best") is True]
+    if marked:
+        return marked[-1]
     if (key := deciding_key(lines)) is None:
         return None
-    sign = -1 if quantity_of(key) in SMALLER_IS_BETTER else 1
+    sign = -1 if lower_is_better(key) else 1
     values = [sign * value_of(line, key) for line in lines]
     there = [row for row, value in enumerate(values) if math.isfinite(value)]
     return max(there, key=lambda row: values[row]) if there else None
 
 
 def in_percent(quantity: str) -> bool:
-    return quantity.endswith("accuracy") or quantity in ("top5", "true")
+    return quantity.endswith("accuracy") or quantity in ("top5", "true_captions")

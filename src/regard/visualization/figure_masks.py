@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from regard.attention import Mask
-from regard.attention.receptive_field import layers_to_reach, reached
+from regard.attention.receptive_field import layers_to_cover, receptive_field
 from regard.visualization.figures import DOTS, INK, MONO, MUTED, READ, STYLE, UNREAD, Page, broken
 
 EARLIER = "#9dc3ea"  # heard of in a layer before: between the two others in lightness
@@ -80,7 +80,7 @@ def pattern_figure(
 
 def cost(mask: Mask, n: int) -> str:
     """How much the mask reads and how soon all is reached, in words."""
-    needed = layers_to_reach(mask, n)
+    needed = layers_to_cover(mask, n)
     pairs = round(mask.density(n) * n * n)
     reads = f"reads {pairs:,} of {n * n:,} pairs, {mask.density(n):.0%}"
     reach = "never reaches all" if needed is None else f"reaches all in {needed} layer"
@@ -91,7 +91,7 @@ def spread(mask: Mask, n: int, layers: int) -> Int[np.ndarray, "n n"]:
     """For every pair the layer in which word first passes, counted from 1; 0 if it never does."""
     first = np.zeros((n, n), dtype=int)
     for layer in range(layers, 0, -1):
-        first[reached(mask, n, layer).numpy()] = layer
+        first[receptive_field(mask, n, layer).numpy()] = layer
     return first
 
 

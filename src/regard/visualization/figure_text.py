@@ -42,7 +42,7 @@ CONTROLS = re.compile(r"\r\n|[\0-\x1f]")
 
 
 def text_figure(
-    asked: Sequence[str],
+    queries: Sequence[str],
     read: Sequence[str] | None,
     maps: Float[np.ndarray, "layers heads n m"],
     path: Path | Sequence[Path],
@@ -54,20 +54,20 @@ def text_figure(
 ) -> Figure:
     """The mean map, large, with its words; below it, with `heads`, a small map a head.
 
-    `asked` are the words that look, in rows; `read` those looked at, in columns, or None where
+    `queries` are the words that look, in rows; `read` those looked at, in columns, or None where
     they are the same text. Of each at most the first `most` are shown, and of layers and heads at
     most 8, evenly chosen; the page says so. The mean is over all heads always. Saved by suffix.
     """
-    words = asked if read is None else read
-    check(asked, words, maps, most)
+    words = queries if read is None else read
+    check(queries, words, maps, most)
     layer_count, head_count = maps.shape[:2]
     layers, each = chosen("layers", None, layer_count), chosen("heads", None, head_count)
     several = heads and layer_count * head_count > 1
     cut = maps[..., :most, :most]
     mean = cut.mean((0, 1))
 
-    with drawing(*asked[:most], *words[:most], title, caption):
-        rows = [shortened(visible(word), LONGEST, **FONT) for word in asked[:most]]
+    with drawing(*queries[:most], *words[:most], title, caption):
+        rows = [shortened(visible(word), LONGEST, **FONT) for word in queries[:most]]
         columns = [shortened(visible(word), LONGEST, **FONT) for word in words[:most]]
         cell = max(FINEST, min(CELL, LARGE / max(len(rows), len(columns))))
         beside = max(NAMES, *(inches(word, **FONT) + 0.08 for word in rows))
@@ -170,12 +170,12 @@ def explained(shape: tuple[int, ...], most: int, small: tuple[int, int] | None, 
     )
 
 
-def check(asked: Sequence[str], read: Sequence[str], maps: np.ndarray, most: int) -> None:
-    if not asked or not read:
-        raise ValueError(f"{len(asked)} words that look at {len(read)} have nothing to show")
-    if maps.ndim != 4 or maps.shape[2:] != (len(asked), len(read)) or 0 in maps.shape:
+def check(queries: Sequence[str], read: Sequence[str], maps: np.ndarray, most: int) -> None:
+    if not queries or not read:
+        raise ValueError(f"{len(queries)} words that look at {len(read)} have nothing to show")
+    if maps.ndim != 4 or maps.shape[2:] != (len(queries), len(read)) or 0 in maps.shape:
         raise ValueError(
-            f"{len(asked)} words that look at {len(read)} have maps of shape {maps.shape}, "
+            f"{len(queries)} words that look at {len(read)} have maps of shape {maps.shape}, "
             "not (layers, heads, words that look, words looked at)"
         )
     if most < 1:

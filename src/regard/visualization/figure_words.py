@@ -81,8 +81,8 @@ def word_figure(
 
         top = 0.2 + 0.06 * bool(heading) + 0.24 * len(heading) + 0.17 * len(about) + 0.22
         heights = {
-            name: 0.26 + 0.17 * len(said) + 0.12 + down + 0.06 + 0.17 * len(below) + 0.3
-            for name, (said, below) in texts.items()
+            name: 0.26 + 0.17 * len(above) + 0.12 + down + 0.06 + 0.17 * len(below) + 0.3
+            for name, (above, below) in texts.items()
         }
         end = top + sum(heights.values())
         page = Page(end + 0.02 + 0.17 * len(foot) + 0.1 * bool(foot))
@@ -90,13 +90,13 @@ def word_figure(
         page.words(EDGE, top - 0.22 - 0.17 * len(about), "\n".join(about))
         page.words(EDGE, end - 0.02, "\n".join(foot))
         for name, values in maps.items():
-            said, below = texts[name]
+            above, below = texts[name]
             way, greatest = meant(name, values), float(np.abs(values).max())
             line = top + 0.13  # where the name and its scale stand
             page.words(EDGE, line, name, weight="bold", color=INK, fontsize=9.5, va="baseline")
             draw_scale(page, line, way, greatest, answer)
-            page.words(EDGE, top + 0.24, "\n".join(said))
-            y = top + 0.24 + 0.17 * len(said) + 0.12
+            page.words(EDGE, top + 0.24, "\n".join(above))
+            y = top + 0.24 + 0.17 * len(above) + 0.12
             draw_words(page.axes(EDGE, y, ROOM, down), places, values[:most], greatest)
             page.words(EDGE, y + down + 0.06, "\n".join(below))
             top += heights[name]

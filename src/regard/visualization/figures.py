@@ -107,20 +107,33 @@ def draw_mask(axes: Axes, mask: Mask, n: int) -> None:
 
 
 def broken(expression: str, longest: int = 26) -> str:
-    """The expression on one line if it fits, else broken before its outermost operators."""
+    """The expression on one line if it fits, else broken before its outermost operators.
+
+    A line that is still too long is broken once more, before the operators in its brackets.
+    """
     if len(expression) <= longest:
         return expression
-    parts, depth = [""], 0
-    for letter in expression:
-        depth += (letter == "(") - (letter == ")")
-        if letter in "&|" and depth == 0:
-            parts.append("")
-        parts[-1] += letter
-    lines = [parts[0].strip()]
-    for part in map(str.strip, parts[1:]):
+    first, *others = split(expression, depth=0)
+    lines = [first]
+    for part in others:
         joined = f"{lines[-1]} {part}"
         lines = [*lines[:-1], joined] if len(joined) <= longest else [*lines, part]
-    return "\n".join(lines)
+    short: list[str] = []
+    for line in lines:
+        head, *rest = split(line, depth=1) if len(line) > longest else [line]
+        short += [head, *(f"   {part}" for part in rest)]
+    return "\n".join(short)
+
+
+def split(expression: str, *, depth: int) -> list[str]:
+    """The parts of an expression before each operator that stands in so many brackets."""
+    parts, now = [""], 0
+    for letter in expression:
+        now += (letter == "(") - (letter == ")")
+        if letter in "&|" and now == depth:
+            parts.append("")
+        parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
 
 
 def attention_over_images(

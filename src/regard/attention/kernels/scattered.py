@@ -22,16 +22,16 @@ from regard.attention.kernels.tiles import TILE
 from regard.attention.masks import (
     Axial,
     Blocks,
+    BlockSummary,
     Dilated,
-    Neighbourhood,
+    Neighborhood,
     RandomKeys,
     Strided,
-    Summary,
 )
 
 MOST_TERMS = 8  # of a union; what falls into more is left to tiles
 SIDE = 8  # cells of a grid, of the squares of queries that read one square of keys around them
-Scatter = Strided | Summary | RandomKeys | Neighbourhood
+Scatter = Strided | BlockSummary | RandomKeys | Neighborhood
 Term = tuple[Mask, Scatter | None]  # a mask, and what in it scatters keys, if anything does
 
 
@@ -128,10 +128,10 @@ def split(mask: Mask, end: int) -> Iterator[Term]:
         yield Strided(mask.grid[1]), Strided(mask.grid[1])  # … and the column
     elif isinstance(mask, Dilated):
         yield mask, Strided(mask.step)
-    elif isinstance(mask, Neighbourhood) and end <= mask.grid[0] * mask.grid[1]:
+    elif isinstance(mask, Neighborhood) and end <= mask.grid[0] * mask.grid[1]:
         yield mask, mask
     else:
-        yield mask, mask if isinstance(mask, (Strided, Summary, RandomKeys)) else None
+        yield mask, mask if isinstance(mask, (Strided, BlockSummary, RandomKeys)) else None
 
 
 def fewest(a: Scatter | None, b: Scatter | None) -> Scatter | None:
@@ -141,11 +141,11 @@ def fewest(a: Scatter | None, b: Scatter | None) -> Scatter | None:
         match one:
             case Strided(step):
                 return 1 / step
-            case Summary(size, c):
+            case BlockSummary(size, c):
                 return c / size
             case RandomKeys(count, among):
                 return count / among
-            case Neighbourhood(r, (height, width)):
+            case Neighborhood(r, (height, width)):
                 return min(1.0, (2 * r + SIDE) ** 2 / (height * width))
         return 1.0
 
@@ -179,14 +179,14 @@ def in_order(mask: Mask, by: Scatter, q_pos: range, k_pos: range) -> Iterator[Ba
                     kinds.setdefault((len(q_rows), len(k_rows)), []).append((q_rows, k_rows))
             for groups in kinds.values():
                 yield batch_of(mask, groups, q_pos, k_pos)
-        case Summary(size, c):  # few keys, the same for all queries: TILE of these at a time
+        case BlockSummary(size, c):  # few keys, the same for all queries: TILE of these at a time
             k_rows = k_all[(k_all + k_pos.start) % size >= size - c]
             whole = len(q_pos) // TILE * TILE
             for rows in (q_all[:whole].view(-1, TILE), q_all[None, whole:]):
                 if rows.numel() and len(k_rows):
                     groups = [(one, k_rows) for one in rows]
                     yield batch_of(mask, groups, q_pos, k_pos)
-        case Neighbourhood():
+        case Neighborhood():
             yield from in_squares(mask, by, q_pos, k_pos)
         case RandomKeys():  # each query has keys of its own
             drawn = by.drawn(q_all + q_pos.start) - k_pos.start
@@ -196,7 +196,7 @@ def in_order(mask: Mask, by: Scatter, q_pos: range, k_pos: range) -> Iterator[Ba
             yield Batch(q_all[:, None], k_rows, allowed & inside[:, None])
 
 
-def in_squares(mask: Mask, by: Neighbourhood, q_pos: range, k_pos: range) -> Iterator[Batch]:
+def in_squares(mask: Mask, by: Neighborhood, q_pos: range, k_pos: range) -> Iterator[Batch]:
     """Squares of cells, each reading the square of all that lies around it."""
     (height, width), n = by.grid, len(q_pos)
     if q_pos != k_pos or q_pos.start:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.attention.algebra import And, Causal, Mask
 from regard.attention.call import Call
-from regard.attention.masks import Blocks, Windows
+from regard.attention.masks import Blocks, GridWindows
 
 MOST = 1 << 15  # windows in one call: kernels on a GPU count theirs in 16 bits
 
@@ -79,7 +79,7 @@ def cut(mask: Mask, q_pos: range, k_pos: range) -> Cut | None:
         n = q_pos.stop - q_pos.start
         row = Pieces(0, 1, 1, 0)
         return Cut(row, Pieces.cut(n, mask.size, -q_pos.start % mask.size), causal)
-    if isinstance(mask, Windows):
+    if isinstance(mask, GridWindows):
         height, width = mask.grid
         if q_pos.start == 0 and q_pos.stop == height * width:
             rows, columns = (Pieces.cut(side, mask.size, mask.shift) for side in mask.grid)

@@ -214,7 +214,7 @@ def denials() -> tuple[Forms, Forms]:
     did, wanted = (frozenset(world for world in EITHER_WAY if world[n]) for n in (0, 1))
     did_not, wanted_not = EITHER_WAY - did, EITHER_WAY - wanted
     plain = {"{1[0]}": did, "did not {1[1]}": did_not}
-    told = plain | {
+    with_verbs = plain | {
         "managed to {1[1]}": did,
         "did not manage to {1[1]}": did_not,
         "failed to {1[1]}": did_not,
@@ -232,6 +232,6 @@ def denials() -> tuple[Forms, Forms]:
             for outer, agrees in FRAMES.items()
             for inner, true in claims.items()
         }
-        for claims in (told, plain)
+        for claims in (with_verbs, plain)
     )
     return firsts, seconds

@@ -281,17 +281,17 @@ def judged(draw: Draw, whole: Whole, good: bool) -> Tree:
 def spoken(draw: Draw, whole: Whole, good: bool) -> Tree:
     """What somebody would say or deny."""
     way = draw.way(SPEECHES, SPEECHES_HELD)
-    return Tree(way.template, (said(draw, whole, turned(good, way)),), 0, way.flips)
+    return Tree(way.template, (statement(draw, whole, turned(good, way)),), 0, way.flips)
 
 
 def reported(draw: Draw, whole: Whole, good: bool) -> Tree:
     """What somebody would say of what others say or deny."""
     outer, inner = draw.way(OUTER, OUTER_HELD), draw.way(INNER, INNER_HELD)
-    base = said(draw, whole, turned(turned(good, outer), inner))
+    base = statement(draw, whole, turned(turned(good, outer), inner))
     return Tree(outer.template, (Tree(inner.template, (base,), 0, inner.flips),), 0, outer.flips)
 
 
-def said(draw: Draw, whole: Whole, good: bool) -> Tree:
+def statement(draw: Draw, whole: Whole, good: bool) -> Tree:
     """What can be denied without leaving a doubt."""
     if draw.chance(0.6):
         return claim(draw, aspect(draw, whole), good, alone=False)

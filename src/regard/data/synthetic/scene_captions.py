@@ -51,19 +51,19 @@ def captions(scene: Scene, count: int = 5) -> list[str]:
         raise ValueError(f"scene {scene.seed} has no relation that its captions could describe")
     draws = Draws(scene.seed, WORDING)
     plan = [tell_relation, *draws.shuffled((tell_relation, tell_list, tell_place, tell_two))]
-    said: list[str] = []
-    while len(said) < count:
-        tell = plan[len(said)] if len(said) < len(plan) else draws.pick(plan)
+    chosen: list[str] = []
+    while len(chosen) < count:
+        tell = plan[len(chosen)] if len(chosen) < len(plan) else draws.pick(plan)
         # A scene may have one list only and no clear place, but a relation has dozens of forms.
         for _ in range(ATTEMPTS):
             caption = tell(scene, draws)
-            if caption is not None and caption not in said:
+            if caption is not None and caption not in chosen:
                 break
         else:
             caption = tell_relation(scene, draws)
-        if caption not in said:
-            said.append(caption)
-    return said
+        if caption not in chosen:
+            chosen.append(caption)
+    return chosen
 
 
 def tell_relation(scene: Scene, draws: Draws) -> str:

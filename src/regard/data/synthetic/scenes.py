@@ -138,13 +138,13 @@ def scene(index: int, split: str, seed: int = 0) -> Scene:
         Thing(kind.shape, kind.colour, place.size, place.box, tinted(draws, kind.colour))
         for place, kind in zip(places, kinds, strict=True)
     )
-    told = tuple(
+    relations = tuple(
         pair
         for pair in pairs
         if kinds[pair.subject] != kinds[pair.other]
         and (split != "test" or held_out(kinds[pair.subject], pair.name, kinds[pair.other]))
     )
-    return Scene(own, things, draw_background(draws), told)
+    return Scene(own, things, draw_background(draws), relations)
 
 
 def relations_of(one: Box, other: Box) -> tuple[str, ...]:

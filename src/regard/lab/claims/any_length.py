@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SEEN = 1e-6  # how far an exchange of two words must move another, to be seen: 0 is rounding
 PATCH, SIDE, WIDTH = 4, 2, 16  # pixels of a patch, patches of a side, numbers in a token
 
-Scheme = Literal["learned", "sinusoidal", "rotary", "none"]
+Scheme = Literal["learned", "sinusoidal", "rope", "none"]
 
 
 def measure(length: int = 16, times: int = 8, seed: int = 0) -> Evidence:
@@ -37,20 +37,20 @@ def measure(length: int = 16, times: int = 8, seed: int = 0) -> Evidence:
     if length < 3 or times < 2:
         raise UserError(f"length={length}, times={times}: at least 3, and at least 2")
     lengths = [max(3, length // 2), length, length + 1, 2 * length, times * length]
-    schemes: tuple[Scheme, ...] = ("sinusoidal", "rotary", "learned", "none")
+    schemes: tuple[Scheme, ...] = ("sinusoidal", "rope", "learned", "none")
     felt = {place: [in_text(place, length, n, seed) for n in lengths] for place in schemes}
     grids = [SIDE, SIDE + 1, 2 * SIDE, times * SIDE]
     in_images = [in_image(grid, seed) for grid in grids]
     rigid = [in_table(grid) for grid in grids]
-    table, formula = count(felt["learned"]), count(felt["rotary"])
+    table, formula = count(felt["learned"]), count(felt["rope"])
     return Evidence(
         deciding=f"of {len(lengths)} lengths: learned {table}, rotary {formula}",
         inside=(
             taken("lengths taken with sinusoidal positions", felt["sinusoidal"]),
-            taken("lengths taken with rotary positions", felt["rotary"]),
+            taken("lengths taken with rotary positions", felt["rope"]),
             taken("images taken with a learned grid that is interpolated", in_images),
             exchange("sinusoidal", felt["sinusoidal"]),
-            exchange("rotary", felt["rotary"]),
+            exchange("rope", felt["rope"]),
             exchange("interpolated", in_images),
         ),
         outside=(taken("lengths taken with a learned table", felt["learned"]),),
@@ -78,7 +78,9 @@ def exchange(words: str, felt: list[float | None]) -> Check:
 
 def in_text(place: Scheme, length: int, n: int, seed: int) -> float | None:
     """How far the first of n words moves where the last two are exchanged; None if refused."""
-    config = BertConfig(width=WIDTH, heads=2, layers=1, words=n, length=length, place=place)
+    config = BertConfig(
+        width=WIDTH, heads=2, layers=1, vocab_size=n, context_length=length, pos_embed=place
+    )
     model = drawn(lambda: Bert(config), seed)
     words = torch.arange(n)[None]
     exchanged = torch.cat([words[:, :-2], words[:, -2:].flip(1)], 1)
@@ -87,7 +89,7 @@ def in_text(place: Scheme, length: int, n: int, seed: int) -> float | None:
 
 def in_image(grid: int, seed: int) -> float | None:
     """The same of the answer to an image whose first and last patch are exchanged."""
-    config = ViTConfig(image=SIDE * PATCH, patch=PATCH, width=WIDTH, heads=2, layers=1)
+    config = ViTConfig(image_size=SIDE * PATCH, patch_size=PATCH, width=WIDTH, heads=2, layers=1)
     model = drawn(lambda: ViT(config), seed)
     draw = torch.Generator().manual_seed(seed)
     image = torch.randn(1, 3, grid * PATCH, grid * PATCH, generator=draw, dtype=torch.float64)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from regard.attention import MultiHead, relative_bias
+from regard.attention import MultiHeadAttention, relative_bias
 from regard.data.synthetic.digits import load_digits
 from regard.errors import UserError
 from regard.lab.claim import Claim
@@ -123,11 +123,15 @@ def measure(tokens: int = 20, width: int = 4, side: int = 8, seed: int = 0) -> E
     )
 
 
-def heads(taps: torch.Tensor, offsets: Sequence[int]) -> MultiHead:
+def heads(taps: torch.Tensor, offsets: Sequence[int]) -> MultiHeadAttention:
     """One head for each offset q − k: W_V copies the token, W_O holds the taps side by side."""
     width, _, count = taps.shape
-    layer = MultiHead(
-        width, count, head_width=width, bias=False, place=relative_bias(count, furthest(offsets))
+    layer = MultiHeadAttention(
+        width,
+        count,
+        head_width=width,
+        bias=False,
+        pos_embed=relative_bias(count, furthest(offsets)),
     ).double()
     for linear in (layer.to_q, layer.to_k):
         linear.weight.data.zero_()
@@ -136,11 +140,11 @@ def heads(taps: torch.Tensor, offsets: Sequence[int]) -> MultiHead:
     scores = torch.full((count, 2 * furthest(offsets) + 1), UNREAD, dtype=torch.float64)
     for head, offset in enumerate(offsets):
         scores[head, furthest(offsets) + offset] = 0.0
-    layer.place.table.data = scores
+    layer.pos_embed.table.data = scores
     return layer
 
 
-def one_head(shares: torch.Tensor, mix: torch.Tensor, offsets: Sequence[int]) -> MultiHead:
+def one_head(shares: torch.Tensor, mix: torch.Tensor, offsets: Sequence[int]) -> MultiHeadAttention:
     """One softmax head whose taps are `shares` times `mix`: the map sums to one, W_O scales."""
     total = shares.sum()
     layer = heads(total * mix[..., None], [0])
@@ -150,7 +154,7 @@ def one_head(shares: torch.Tensor, mix: torch.Tensor, offsets: Sequence[int]) ->
         if share > 0:
             scores[0, furthest(offsets) + offset] = (share / total).log()
     place.table.data = scores
-    layer.place = place
+    layer.pos_embed = place
     return layer
 
 
@@ -243,10 +247,10 @@ def ask(numbers: np.random.Generator) -> Question:
         )
     shares = numbers.choice([(0.2, 0.5, 0.3), (0.1, 0.6, 0.3), (0.25, 0.25, 0.5)])
     scale = int(numbers.choice([-4, -2, 2, 4]))
-    said = ", ".join(f"{share:g}" for share in shares)
+    weights = ", ".join(f"{share:g}" for share in shares)
     return Question(
         "One head reads the tokens before, at and after each position with the weights "
-        f"$({said})$, and $W_O W_V = {scale}$. Which taps has the convolution that "
+        f"$({weights})$, and $W_O W_V = {scale}$. Which taps has the convolution that "
         "it is? (three numbers)",
         tuple(float(share) * scale for share in shares),
         why=f"each weight times ${scale}$: all taps have one sign",

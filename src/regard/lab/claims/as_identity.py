@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from regard.attention import MultiHead, learned, watch
+from regard.attention import MultiHeadAttention, learned, watch
 from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_most
@@ -98,18 +98,20 @@ def measure(tokens: int = 6, width: int = 16, beta: float = 1e4, seed: int = 0) 
         )
 
 
-def layer(to_q: torch.Tensor, to_k: torch.Tensor, to_v: torch.Tensor, beta: float) -> MultiHead:
+def layer(
+    to_q: torch.Tensor, to_k: torch.Tensor, to_v: torch.Tensor, beta: float
+) -> MultiHeadAttention:
     """One head with these weights, whose output is what it read."""
-    made = MultiHead(len(to_q), 1, bias=False, beta=beta).double()
+    made = MultiHeadAttention(len(to_q), 1, bias=False, beta=beta).double()
     made.to_q.weight.data, made.to_k.weight.data, made.to_v.weight.data = to_q, to_k, to_v
     made.to_out.weight.data = torch.eye(len(to_q), dtype=torch.float64)
     return made
 
 
-def map_of(made: MultiHead, x: torch.Tensor) -> torch.Tensor:
+def map_of(made: MultiHeadAttention, x: torch.Tensor) -> torch.Tensor:
     with watch(made) as seen:
         made(x)
-    return seen["MultiHead"].weights()[0]
+    return seen["MultiHeadAttention"].weights()[0]
 
 
 def plot(evidence: Evidence) -> Figure:

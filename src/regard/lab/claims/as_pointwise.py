@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from regard.attention import MultiHead, window
+from regard.attention import MultiHeadAttention, window
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
@@ -33,7 +33,7 @@ def measure(tokens: int = 24, width: int = 8, heads: int = 2, seed: int = 0) -> 
     """
     enough(tokens=(tokens, 1), width=(width, 1))
     torch.manual_seed(seed)
-    layer = MultiHead(width, heads).double()
+    layer = MultiHeadAttention(width, heads).double()
     x = torch.randn(tokens, width, dtype=torch.float64)
     with torch.no_grad():
         weight = layer.to_out.weight @ layer.to_v.weight
@@ -103,11 +103,11 @@ def plot(evidence: Evidence) -> Figure:
 def ask(numbers: np.random.Generator) -> Question:
     x = [int(value) for value in numbers.choice(np.arange(1, 13), 4, replace=False)]
     weight = int(numbers.integers(2, 6))
-    said = ", ".join(map(str, x))
+    tokens = ", ".join(map(str, x))
     return Question(
-        f"Tokens of one number, $({said})$, pass a self-attention with $W_O W_V = {weight}$. What "
-        "is the second output if all weights are equal, and if every token reads itself alone? "
-        "(two numbers, in this order)",
+        f"Tokens of one number, $({tokens})$, pass a self-attention with $W_O W_V = {weight}$. "
+        "What is the second output if all weights are equal, and if every token reads itself "
+        "alone? (two numbers, in this order)",
         (weight * sum(x) / 4, float(weight * x[1])),
         why=f"${weight}$ times the mean of all, and ${weight} \\cdot {x[1]}$",
     )

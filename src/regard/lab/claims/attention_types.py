@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from regard.attention import MultiHead, watch
+from regard.attention import MultiHeadAttention, watch
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
@@ -39,7 +39,7 @@ def measure(
     x, context, other = (
         torch.randn(tokens, width, generator=draw, dtype=torch.float64) for _ in range(3)
     )
-    layer = MultiHead(width, 1, bias=False).double()
+    layer = MultiHeadAttention(width, 1, bias=False).double()
     with torch.no_grad():
         for projection in (layer.to_q, layer.to_k, layer.to_v, layer.to_out):
             projection.weight.normal_(std=width**-0.5, generator=draw)

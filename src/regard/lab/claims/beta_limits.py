@@ -35,14 +35,14 @@ def measure(keys: int = 6, width: int = 8, seed: int = 0) -> Evidence:
     order = scores.argsort(descending=True)
     best, gap = order[0], float(scores[order[0]] - scores[order[1]])
     betas = np.logspace(-3, 3, 61)
-    reads = torch.cat([attend(q, k, v, beta=float(beta)).read for beta in betas])
+    reads = torch.cat([attend(q, k, v, beta=float(beta)).output for beta in betas])
     to_best, to_mean = (reads - v[best]).norm(dim=-1), (reads - v.mean(0)).norm(dim=-1)
     farthest = float((v - v[best]).norm(dim=-1).max())
     bound = (keys - 1) * np.exp(-betas * gap) * farthest
     # Two keys that match best: the mean of their values, however large β is.
     tied = k.clone()
     tied[order[1]] = tied[order[0]]
-    of_tied = attend(q, tied, v, beta=1e3).read[0]
+    of_tied = attend(q, tied, v, beta=1e3).output[0]
     mean_of_tied = v[order[:2]].mean(0)
     return Evidence(
         deciding=f"β = 1000: {to_best[-1]:.1e} from the best value",
@@ -55,7 +55,7 @@ def measure(keys: int = 6, width: int = 8, seed: int = 0) -> Evidence:
             at_most("β = 1000: distance from the best value", float(to_best[-1]), 1e-6),
             at_most(
                 "β = 0: distance from the mean of the values",
-                float((attend(q, k, v, beta=0.0).read[0] - v.mean(0)).norm()),
+                float((attend(q, k, v, beta=0.0).output[0] - v.mean(0)).norm()),
                 ROUNDING,
             ),
             at_most(

@@ -82,9 +82,9 @@ def measure(
         series={
             "d": list(widths),
             **{
-                f"{name}, {said}": [each[name] for each in found]
+                f"{name}, {scale}": [each[name] for each in found]
                 for name in FIGURES
-                for said, found in (("1/√d", scaled), ("unscaled", unscaled))
+                for scale, found in (("1/√d", scaled), ("unscaled", unscaled))
             },
         },
         notes=(
@@ -102,8 +102,8 @@ def figures(q: Tensor, k: Tensor, v: Tensor, up: Tensor, beta: float) -> dict[st
     read, weights = attend(q, k, v, bias=nothing, beta=beta)
     to_q, to_scores = torch.autograd.grad((read * up).sum(), (q, nothing))
     with torch.no_grad():
-        told = up @ v.mT
-        by_hand = beta * (weights * (told - (weights * told).sum(-1, keepdim=True))) @ k
+        to_weights = up @ v.mT
+        by_hand = beta * (weights * (to_weights - (weights * to_weights).sum(-1, keepdim=True))) @ k
         sizes_q, sizes_scores = (each.norm(dim=-1).flatten() for each in (to_q, to_scores))
         return {
             "entropy": float(torch.special.entr(weights).sum(-1).mean()),

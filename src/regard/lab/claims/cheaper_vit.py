@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from regard.attention import Mask, axial, dilated, neighbourhood, windows
+from regard.attention import Mask, axial, dilated, grid_windows, neighborhood
 from regard.count.flops import forward_flops
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
@@ -30,8 +30,8 @@ PATCH, WIDTH = 4, 64
 ERROR = 0.004  # one standard error of accuracies like these on 10,000 images
 # The ViT of 140,618 parameters that was trained; DaViT's defaults are the model beside it.
 SMALL: Mapping[str, Any] = {
-    **{"image": 32, "patch": PATCH, "width": WIDTH, "layers": 5, "heads": 4},
-    **{"hidden": 64, "bias": False, "head": (64, 64)},
+    **{"image_size": 32, "patch_size": PATCH, "width": WIDTH, "layers": 5, "heads": 4},
+    **{"mlp_width": 64, "bias": False, "head_hidden": (64, 64)},
 }
 MASKED = ("neighbourhood", "windows", "axial", "dilated")  # sparse, with softmax
 RECOUNTED = ("full", *MASKED, "davit")
@@ -54,9 +54,9 @@ def measure(sides: tuple[int, ...] = (8, 16, 32), window: int = 4) -> Evidence:
 
     ways: Mapping[str, Callable[[int], Mask | None]] = {
         "full": lambda side: None,
-        "windows": lambda side: windows(window, (side, side)),
+        "windows": lambda side: grid_windows(window, (side, side)),
         "axial": lambda side: axial((side, side)),
-        "dilated": lambda side: dilated(8, 3) | neighbourhood(0, (side, side)),
+        "dilated": lambda side: dilated(8, 3) | neighborhood(0, (side, side)),
     }
     pairs: dict[str, list[float]] = {name: [] for name in ways}
     costs: dict[str, list[int]] = {name: [] for name in ways}
@@ -64,10 +64,10 @@ def measure(sides: tuple[int, ...] = (8, 16, 32), window: int = 4) -> Evidence:
         for side in sides:
             mask = masked(side)
             pairs[name].append(side**4 * (1.0 if mask is None else mask.density(side**2)))
-            said = None if mask is None else str(mask)
-            config = ViTConfig(**{**SMALL, "image": PATCH * side, "mask": said})
+            expression = None if mask is None else str(mask)
+            config = ViTConfig(**{**SMALL, "image_size": PATCH * side, "mask": expression})
             costs[name].append(computed(config))
-    whole = [side**4 * windows(side, (side, side)).density(side**2) for side in sides]
+    whole = [side**4 * grid_windows(side, (side, side)).density(side**2) for side in sides]
     growth = {name: exponent(sides, counts) for name, counts in pairs.items()}
     left = {name: costs[name][-1] / costs["full"][-1] for name in ways}
     at_few = 4 * WIDTH * (64 + 1) ** 2 * SMALL["layers"] / full["flops"]
@@ -136,7 +136,9 @@ def recounted(name: str, words: str) -> int:
 def computed(config: ViTConfig | DaViTConfig) -> int:
     """FLOPs of a forward pass for one image."""
     model = DaViT(config) if isinstance(config, DaViTConfig) else ViT(config)
-    return forward_flops(model, torch.zeros(1, config.channels, config.image, config.image))
+    return forward_flops(
+        model, torch.zeros(1, config.channels, config.image_size, config.image_size)
+    )
 
 
 def exponent(sides: Sequence[int], counts: Sequence[float]) -> float:

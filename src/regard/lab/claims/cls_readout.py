@@ -41,14 +41,14 @@ def measure(images: int = 8, width: int = 32, seed: int = 0) -> Evidence:
     """
     enough(images=(images, 1))
     found = recorded("cls-readout")
-    own = [row["class"] for row in found["rows"]]
+    own = [row["cls"] for row in found["rows"]]
     of_mean = [row["mean"] for row in found["rows"]]
     borrowed = [row["borrowed"] for row in found["rows"]]
     tested = found["rows"][0]["tested"]
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        config = ViTConfig(image=8, patch=2, channels=1, width=width, layers=2, heads=4)
+        config = ViTConfig(image_size=8, patch_size=2, channels=1, width=width, layers=2, heads=4)
         model = ViT(config).double().eval()
         for weight in model.parameters():
             nn.init.normal_(weight, std=0.3)  # also those that start at 0 or at 1
@@ -108,11 +108,11 @@ def train(device: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(SEEDS):
             row: dict[str, Any] = {"seed": seed}
-            for pool in ("class", "mean"):
+            for pool in ("cls", "mean"):
                 changes = {"model.pool": pool, "train.seed": seed}
                 run = trained(task_with("digits"), "digits", changes, device, Path(folder))
                 row |= {pool: right(run), "epochs": epochs_in(run.metrics)}
-                if pool == "class":
+                if pool == "cls":
                     row |= {"borrowed": right(run, borrowed=True)}
                     row |= {"tested": len(run.data.images.test)}
             rows.append(row)
@@ -130,7 +130,7 @@ def right(run: Run, *, borrowed: bool = False) -> float:
 
     if borrowed:
         vars(run.model)["pool"] = lambda tokens: tokens[:, :-1].mean(1)
-    return headline(run.task.judge(run.trained, run.data, "test"))
+    return headline(run.task.evaluate(run.trained, run.data, "test"))
 
 
 def plot(evidence: Evidence) -> Figure:

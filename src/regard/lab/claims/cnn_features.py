@@ -75,7 +75,7 @@ def measure(
         series={
             "share": {"zeros": zeros, "circular": circular, "pixels": pixels},
             "row": where[0].tolist(),
-            **{f"row, {name}": told[0].tolist() for name, (_, told) in probes.items()},
+            **{f"row, {name}": predicted[0].tolist() for name, (_, predicted) in probes.items()},
             "a ViT notices a move": notices,
         },
     )
@@ -101,9 +101,9 @@ def probe(features: Tensor, where: Tensor) -> tuple[float, Tensor]:
     wanted = where.movedim(0, -1).expand(*one.shape[:3], 2)
     fit, test = one.chunk(2)
     weights = torch.linalg.lstsq(fit.flatten(0, 2), wanted[: len(fit)].flatten(0, 2)).solution
-    told = test @ weights
-    left = (told - wanted[: len(test)]).square().sum() / wanted[: len(test)].square().sum()
-    return float(1 - left), told.mean(0).movedim(-1, 0)
+    predicted = test @ weights
+    left = (predicted - wanted[: len(test)]).square().sum() / wanted[: len(test)].square().sum()
+    return float(1 - left), predicted.mean(0).movedim(-1, 0)
 
 
 def vit(padding: Padding | None, seed: int) -> ViT:
@@ -112,14 +112,14 @@ def vit(padding: Padding | None, seed: int) -> ViT:
         torch.manual_seed(seed)
         model = ViT(
             ViTConfig(
-                image=8 * PATCH,
-                patch=PATCH,
+                image_size=8 * PATCH,
+                patch_size=PATCH,
                 width=32,
                 layers=2,
-                place="none",
+                pos_embed="none",
                 pool="mean",
                 stem="patch" if padding is None else "conv",
-                init="2017",
+                init="xavier_uniform",
             )
         )
     for module in model.modules():

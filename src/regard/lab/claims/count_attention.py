@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from regard.attention import MultiHead, watch
+from regard.attention import MultiHeadAttention, watch
 from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, equal
@@ -31,7 +31,7 @@ def measure(tokens: int = 6, width: int = 8, heads: int = 4) -> Evidence:
         if value < 2:
             raise UserError(f"{name}={value}: at least 2, or different counts come out the same")
     n, d, h = tokens, width, heads
-    layer, single = MultiHead(d, h), MultiHead(d, 1)
+    layer, single = MultiHeadAttention(d, h), MultiHeadAttention(d, 1)
     theirs = nn.MultiheadAttention(d, h)
     dense = nn.Linear(n * d, n * d)
     weights, biases = count(layer.to_q, layer.to_k, layer.to_v)
@@ -57,10 +57,12 @@ def measure(tokens: int = 6, width: int = 8, heads: int = 4) -> Evidence:
         controls=(
             equal(
                 "keys and values shared by all heads: 3D²",
-                count(*projections(MultiHead(d, h, groups=1)))[0],
+                count(*projections(MultiHeadAttention(d, h, kv_heads=1)))[0],
                 3 * d * d,
             ),
-            equal("no biases: 3D", count(*projections(MultiHead(d, h, bias=False)))[1], 3 * d),
+            equal(
+                "no biases: 3D", count(*projections(MultiHeadAttention(d, h, bias=False)))[1], 3 * d
+            ),
             equal(
                 "a dense layer for each token alone: D²N²", count(nn.Linear(d, d))[0], d * d * n * n
             ),
@@ -78,11 +80,11 @@ def count(*layers: nn.Linear) -> tuple[int, int]:
     )
 
 
-def projections(layer: MultiHead) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
+def projections(layer: MultiHeadAttention) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
     return layer.to_q, layer.to_k, layer.to_v
 
 
-def weights_read(layer: MultiHead, tokens: int) -> int:
+def weights_read(layer: MultiHeadAttention, tokens: int) -> int:
     """Numbers in the maps of a layer that reads so many tokens."""
     with torch.no_grad(), watch(layer) as watching:
         layer(torch.zeros(tokens, layer.to_q.in_features))
@@ -93,7 +95,7 @@ def weights_read(layer: MultiHead, tokens: int) -> int:
 def growth(width: int) -> dict[str, list[float]]:
     """What real layers have, for more and more tokens; torch's meta device holds no numbers."""
     sizes = [2**i for i in range(1, 10)]
-    attention = MultiHead(width, 1)
+    attention = MultiHeadAttention(width, 1)
     dense = [nn.Linear(n * width, n * width, device="meta") for n in sizes]
     return {
         "tokens": [float(n) for n in sizes],

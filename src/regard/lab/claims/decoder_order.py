@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROUNDING = 1e-10
 WORDS = 50
 
-Place = Literal["learned", "rotary", "none"]
+Place = Literal["learned", "rope", "none"]
 
 
 def measure(length: int = 10, width: int = 32, layers: int = 4, seed: int = 0) -> Evidence:
@@ -47,13 +47,13 @@ def measure(length: int = 10, width: int = 32, layers: int = 4, seed: int = 0) -
         torch.manual_seed(seed)
         return Bert(
             BertConfig(
-                words=known,
-                length=length,
+                vocab_size=known,
+                context_length=length,
                 width=width,
                 heads=2,
                 layers=depth,
-                place=place,
-                init="2017",
+                pos_embed=place,
+                init="xavier_uniform",
             )
         )
 
@@ -62,13 +62,13 @@ def measure(length: int = 10, width: int = 32, layers: int = 4, seed: int = 0) -
         torch.manual_seed(seed)
         return GPT(
             GPTConfig(
-                words=known,
-                length=length,
+                vocab_size=known,
+                context_length=length,
                 width=width,
                 heads=2,
                 layers=depth,
-                place="none",
-                init="2017",
+                pos_embed="none",
+                init="xavier_uniform",
             )
         )
 
@@ -86,7 +86,7 @@ def measure(length: int = 10, width: int = 32, layers: int = 4, seed: int = 0) -
         masked = float(moved(causal(layers), order).max())
         one = float(moved(causal(1), order).max())
         learned = float(moved(free(layers, "learned"), order).max())
-        rotary = float(moved(free(layers, "rotary"), order).max())
+        rotary = float(moved(free(layers, "rope"), order).max())
     return Evidence(
         deciding=f"no positions: {unmasked:.0e} unmasked, {masked:.2f} causal",
         inside=(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from regard.attention import MultiHead, attend
+from regard.attention import MultiHeadAttention, attend
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
@@ -91,7 +91,7 @@ def measure(
             **{f"{name}, 1/d": [each[name] for each in by_width] for name in names},
             "loss at the best rate, by divisor": {n: runs[n][best[n]] for n in runs},
             "last loss by divisor and rate": {
-                name: {str(rate): said(losses[-1]) for rate, losses in tried.items()}
+                name: {str(rate): json_number(losses[-1]) for rate, losses in tried.items()}
                 for name, tried in runs.items()
             },
         },
@@ -132,7 +132,7 @@ def trained(beta: float, keys: int, seed: int, steps: int, rate: float) -> list[
     Plain gradient descent: every 1/d costs what it costs.
     """
     draw = torch.Generator().manual_seed(seed)
-    layer = MultiHead(TRAINED, 1, beta=beta, bias=False).double()
+    layer = MultiHeadAttention(TRAINED, 1, beta=beta, bias=False).double()
     weights = list(layer.parameters())
     with torch.no_grad():
         for weight in weights:
@@ -154,7 +154,7 @@ def last_over_first(losses: list[float]) -> float:
     return losses[-1] / losses[0]
 
 
-def said(loss: float) -> float | str:
+def json_number(loss: float) -> float | str:
     """JSON has no word for infinity."""
     return loss if math.isfinite(loss) else "diverged"
 
@@ -164,7 +164,7 @@ def plot(evidence: Evidence) -> Figure:
     names = {"√d": "divided by √d", "nothing": "not divided", "d": "divided by d"}
     return lines(
         [float(step) for step in range(1, len(found["d"]) + 1)],
-        {told: found[name] for name, told in names.items()},
+        {label: found[name] for name, label in names.items()},
         title="Learning to find a token, from the same weights",
         across="step",
         up="loss",

@@ -30,18 +30,18 @@ EARLY = 5  # epochs in which nothing has settled yet
 # As the coursework trains: images as they are, Adam at one rate from the first step to the last.
 # Such a run of 10 epochs is the beginning of one of 50.
 BARE: Mapping[str, Any] = {
-    "augment.mixup": 0.0,
-    "train.clip": 0.0,
-    "train.optimiser.rate": 1e-3,
-    "train.optimiser.decay": 0.0,
-    "train.schedule.kind": "constant",
-    "train.schedule.warmup": 0.0,
+    "augment.mixup_alpha": 0.0,
+    "train.grad_clip": 0.0,
+    "train.optimizer.lr": 1e-3,
+    "train.optimizer.weight_decay": 0.0,
+    "train.lr_schedule.name": "constant",
+    "train.lr_schedule.warmup_ratio": 0.0,
 }
 CURVES = {  # what a run measures after each epoch, and what it is called here
-    "train.accuracy": "accuracy on training images",
-    "validation.accuracy": "accuracy on unseen images",
-    "train.loss": "loss on training images",
-    "validation.loss": "loss on unseen images",
+    "train_eval/accuracy": "accuracy on training images",
+    "val/accuracy": "accuracy on unseen images",
+    "train_eval/loss": "loss on training images",
+    "val/loss": "loss on unseen images",
 }
 
 
@@ -52,9 +52,9 @@ def measure(budgets: tuple[int, ...] = (10, 30, 50)) -> Evidence:
         budgets: epochs that are compared, from few to many, at most 50.
     """
     if len(budgets) < 2 or list(budgets) != sorted({*budgets}) or budgets[0] < 2:
-        raise UserError(f"budgets {said(budgets)}: at least two, from 2 on, each above the last")
+        raise UserError(f"budgets {listed(budgets)}: at least two, from 2 on, each above the last")
     if budgets[-1] > LONGEST:
-        raise UserError(f"budgets {said(budgets)}: {LONGEST} epochs are recorded, and no more")
+        raise UserError(f"budgets {listed(budgets)}: {LONGEST} epochs are recorded, and no more")
     found = recorded("epochs")
     curves = middles(found["runs"]["bare"][str(LONGEST)])
     accuracy, loss = curves["accuracy on unseen images"], curves["loss on unseen images"]
@@ -157,7 +157,7 @@ def middles(runs: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, list[flo
     }
 
 
-def said(budgets: Sequence[int]) -> str:
+def listed(budgets: Sequence[int]) -> str:
     return " ".join(map(str, budgets))
 
 
@@ -196,13 +196,13 @@ def curves(device: str, changes: Mapping[str, Any], seed: int) -> dict[str, list
 
     name, where = task_with("digits"), choose_device(device)
     task = find(name).load()
-    steps = {"train.compile": "off", "train.capture": "off", "train.seed": seed}
+    steps = {"train.compile": "off", "train.cuda_graph": "off", "train.seed": seed}
     _, config = configured(name, "digits", {**changes, **steps})
-    data = task.read(config)
-    config = task.settle(config, data)
+    data = task.load_data(config)
+    config = task.resolve(config, data)
     # Nothing is chosen by what is measured here: the last weights are kept, whatever comes.
     unseen = replace(data, images=replace(data.images, validation=data.images.test))
-    figures = task.measure(config, unseen, where)
+    figures = task.evaluate_quick(config, unseen, where)
     found: dict[str, list[float]] = {words: [] for words in CURVES.values()}
 
     def measure_both(model: torch.nn.Module) -> dict[str, float]:
@@ -213,8 +213,8 @@ def curves(device: str, changes: Mapping[str, Any], seed: int) -> dict[str, list
 
     with torch.random.fork_rng(devices=[]), tempfile.TemporaryDirectory() as folder:
         torch.manual_seed(seed)
-        model = task.build(config, data.facts).to(where)
-        objective = task.objective(config, data.facts)
+        model = task.build_model(config, data.metadata).to(where)
+        objective = task.loss(config, data.metadata)
         batches = task.batches(config, data, where)
         go(model, batches, objective, measure_both, config.train, RunFolder(Path(folder)))
     return found

@@ -120,15 +120,15 @@ def ask(numbers: np.random.Generator) -> Question:
         if np.any(order != np.arange(3)):
             break
     i, j = (int(at) for at in numbers.choice(3, 2, replace=False))
-    said = "; ".join(
+    description = "; ".join(
         f"token {at + 1} reads tokens 1, 2, 3 with $" + ", ".join(f"{w:g}" for w in row) + "$"
         for at, row in enumerate(rows)
     )
     new = ", ".join(str(at + 1) for at in order)
     return Question(
-        f"Self-attention without positions has this map: {said}. The same tokens are now given in "
-        f"the order ${new}$ (old numbers). With which weight does the token that is now number "
-        f"{i + 1} read the one that is now number {j + 1}?",
+        f"Self-attention without positions has this map: {description}. The same tokens are now "
+        f"given in the order ${new}$ (old numbers). With which weight does the token that is now "
+        f"number {i + 1} read the one that is now number {j + 1}?",
         float(rows[order[i]][order[j]]),
         tolerance=1e-6,
         why=f"old token {order[i] + 1} reads old token {order[j] + 1}: rows and columns both move",

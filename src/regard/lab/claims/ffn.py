@@ -9,14 +9,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard.attention import MultiHead
+from regard.attention import MultiHeadAttention
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most
 from regard.lab.figures import lines
 from regard.lab.oracles import apart
 from regard.lab.question import Question
-from regard.models import FeedForward
+from regard.models import MLP
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,16 +35,16 @@ def measure(tokens: int = 10, width: int = 8, hidden: int = 32, seed: int = 0) -
     """
     enough(tokens=(tokens, 1), width=(width, 1), hidden=(hidden, 1))
     torch.manual_seed(seed)
-    layer = FeedForward(width, hidden, "gelu").double()
-    straight = FeedForward(width, hidden, "gelu").double()
+    layer = MLP(width, hidden, "gelu").double()
+    straight = MLP(width, hidden, "gelu").double()
     straight.load_state_dict(layer.state_dict())
     straight.activation = nn.Identity()
-    attention = MultiHead(width, 1).double()
+    attention = MultiHeadAttention(width, 1).double()
     x = torch.randn(tokens, width, dtype=torch.float64)
     others = x.clone()
     others[1:] = torch.randn(tokens - 1, width, dtype=torch.float64)
     with torch.no_grad():
-        into, out = layer.to_hidden, layer.to_out
+        into, out = layer.fc1, layer.fc2
         between = F.gelu(F.conv1d(x.mT[None], into.weight[..., None], into.bias))
         convolved = F.conv1d(between, out.weight[..., None], out.bias)[0].mT
         one = F.linear(x, out.weight @ into.weight, out.weight @ into.bias + out.bias)

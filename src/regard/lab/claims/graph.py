@@ -39,7 +39,7 @@ def measure(tokens: int = 12, width: int = 8, share: float = 0.3, seed: int = 0)
     sparse[0] = False  # a node that hears of none
     sparse[1, 2], sparse[2, 1] = True, False  # an edge one way
     near = causal & window(3)
-    heard = {
+    received = {
         "all": messages(edges_of(all_pairs), q, k, v),
         "sparse": messages(edges_of(sparse), q, k, v),
         "near": messages(edges_of(near(nodes, nodes)), q, k, v),
@@ -49,30 +49,32 @@ def measure(tokens: int = 12, width: int = 8, share: float = 0.3, seed: int = 0)
     read = attend(q, k, v)
     of_sparse = attend(q, k, v, mask=sparse)
     return Evidence(
-        deciding=f"{tokens**2} edges: {apart(heard['all'], read.read):.1e} from attention",
+        deciding=f"{tokens**2} edges: {apart(received['all'], read.output):.1e} from attention",
         written=(
             equal("edges of the whole graph", float(len(edges_of(all_pairs))), float(tokens**2)),
-            at_most("all pairs: distance from attend", apart(heard["all"], read.read), ROUNDING),
+            at_most(
+                "all pairs: distance from attend", apart(received["all"], read.output), ROUNDING
+            ),
             at_most(
                 "a sparse graph: distance from attend with its mask",
-                apart(heard["sparse"], of_sparse.read),
+                apart(received["sparse"], of_sparse.output),
                 ROUNDING,
             ),
             at_most(
                 f"{near}: distance from attend with it",
-                apart(heard["near"], attend(q, k, v, mask=near).read),
+                apart(received["near"], attend(q, k, v, mask=near).output),
                 ROUNDING,
             ),
         ),
         controls=(
             at_most(
                 "all pairs without loops: distance from attend",
-                apart(heard["no loops"], read.read),
+                apart(received["no loops"], read.output),
                 ROUNDING,
             ),
             at_most(
                 "edges the other way round: distance from attend with the mask",
-                apart(heard["other way"], of_sparse.read),
+                apart(received["other way"], of_sparse.output),
                 ROUNDING,
             ),
         ),
@@ -90,13 +92,13 @@ def messages(
 ) -> torch.Tensor:
     """Each node's mean of what arrives, weighted by the exponential of each edge's score."""
     asks, keys, tells = q.numpy(), k.numpy(), v.numpy()
-    total, heard = np.zeros(len(asks)), np.zeros((len(asks), tells.shape[1]))
+    total, received = np.zeros(len(asks)), np.zeros((len(asks), tells.shape[1]))
     for source, target in edges:
         strength = np.exp(asks[target] @ keys[source] / np.sqrt(keys.shape[1]))
         total[target] += strength
-        heard[target] += strength * tells[source]
+        received[target] += strength * tells[source]
     # Who hears of none has nothing: zeros.
-    return torch.from_numpy(heard / np.where(total, total, 1.0)[:, None])
+    return torch.from_numpy(received / np.where(total, total, 1.0)[:, None])
 
 
 def plot(evidence: Evidence) -> Figure:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention import MultiHead, attend
+from regard.attention import MultiHeadAttention, attend
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most, equal
@@ -55,12 +55,12 @@ def measure(
 
     written_out = torch.zeros(heads * key_width, key_width, dtype=torch.float64)
     wanted_out = torch.zeros(heads * value_width, width, dtype=torch.float64)
-    layer = MultiHead(width, heads, head_width=key_width).double()
+    layer = MultiHeadAttention(width, heads, head_width=key_width).double()
     tokens = torch.randn(queries, width, generator=draw, dtype=torch.float64)
     narrow = torch.zeros(queries, key_width, dtype=torch.float64)
     # As many keys as numbers in a value: now the product exists, and is not attention.
     square = columns(keys, keys)
-    as_written, as_read = by_hand @ square, attend(q.mT, k.mT, square.mT, beta=beta).read
+    as_written, as_read = by_hand @ square, attend(q.mT, k.mT, square.mT, beta=beta).output
     rows, out = layer.to_out.in_features, layer.to_out.out_features
     return Evidence(
         deciding=f"({queries}×{keys})·({value_width}×{keys}) has no product",

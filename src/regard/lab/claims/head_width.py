@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from regard.attention import MultiHead, attend
+from regard.attention import MultiHeadAttention, attend
 from regard.count.flops import forward_flops
 from regard.errors import UserError
 from regard.lab.claim import Claim
@@ -38,13 +38,16 @@ def measure(
     many = max(heads)
     draw = torch.Generator().manual_seed(seed)
     x = torch.randn(tokens, width, generator=draw)
-    narrow = {h: MultiHead(width, h, bias=False, attention=attend) for h in heads}
-    full = {h: MultiHead(width, h, head_width=width, bias=False, attention=attend) for h in heads}
+    narrow = {h: MultiHeadAttention(width, h, bias=False, attention=attend) for h in heads}
+    full = {
+        h: MultiHeadAttention(width, h, head_width=width, bias=False, attention=attend)
+        for h in heads
+    }
     sliced = {h: nn.Conv1d(width, width, 1, groups=h, bias=False) for h in heads}
     cost, cost_full = ({h: counted(layers[h], x) for h in heads} for layers in (narrow, full))
     square, hand = width * width, 4 * tokens * width**2 + 2 * tokens**2 * width
     of_one = {h: narrow[h].to_q.weight.numel() for h in heads}
-    shared = MultiHead(width, many, groups=1, bias=False).to_k.weight.numel()
+    shared = MultiHeadAttention(width, many, kv_heads=1, bias=False).to_k.weight.numel()
     return Evidence(
         deciding=f"{of_one[many]:,} weights at {many} heads, not {square // many:,}",
         written=(
@@ -91,14 +94,14 @@ def measure(
     )
 
 
-def counted(layer: MultiHead, x: Tensor) -> float:
+def counted(layer: MultiHeadAttention, x: Tensor) -> float:
     """The multiply-adds of all matrix products of one pass."""
     with torch.no_grad(), Counting() as counts:
         layer(x)
     return float(counts.products)
 
 
-def seconds(layer: MultiHead, x: Tensor, times: int = 3) -> float:
+def seconds(layer: MultiHeadAttention, x: Tensor, times: int = 3) -> float:
     """The fastest of a few passes, on whatever else this machine is doing."""
     took = []
     with torch.no_grad():

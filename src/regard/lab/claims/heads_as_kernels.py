@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention import MultiHead, Place, Positions, relative_bias, window
+from regard.attention import (
+    MultiHeadAttention,
+    PositionalEncoding,
+    Positions,
+    relative_bias,
+    window,
+)
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most
@@ -40,9 +46,11 @@ def measure(
     draw = torch.Generator().manual_seed(seed)
     width = heads * head_width
 
-    def made(place: Place) -> MultiHead:
+    def made(place: PositionalEncoding) -> MultiHeadAttention:
         """A layer with random weights, in which all keys score the same but for the place."""
-        layer = MultiHead(width, heads, place=place, mask=window(reach + 1), bias=False)
+        layer = MultiHeadAttention(
+            width, heads, pos_embed=place, mask=window(reach + 1), bias=False
+        )
         layer = layer.double().requires_grad_(False)
         for parameter in layer.parameters():
             parameter.normal_(generator=draw)
@@ -98,7 +106,7 @@ def measure(
     )
 
 
-class EachPlace(Place):
+class EachPlace(PositionalEncoding):
     """A number for each pair of places: a map that no content changes, and no shift keeps."""
 
     def __init__(self, heads: int, tokens: int) -> None:
@@ -142,12 +150,12 @@ def ask(numbers: np.random.Generator) -> Question:
     first, second = (maps[int(at)] for at in numbers.choice(len(maps), 2, replace=False))
     a, b = int(numbers.integers(1, 6)), -int(numbers.integers(1, 6))
     taps = tuple(float(a * p + b * r) for p, r in zip(first, second, strict=True))
-    told = [", ".join(f"{p:g}" for p in each) for each in (first, second)]
+    weights = [", ".join(f"{p:g}" for p in each) for each in (first, second)]
     return Question(
         "Tokens are single numbers. Whatever they are, head 1 gives the token before, the token "
-        f"itself and the one after the weights $({told[0]})$, head 2 $({told[1]})$; their products "
-        f"of $W_O$ and $W_V$ are ${a}$ and ${b}$. Which three taps has the convolution that both "
-        "together are? (in the same order)",
+        f"itself and the one after the weights $({weights[0]})$, head 2 $({weights[1]})$; their "
+        f"products of $W_O$ and $W_V$ are ${a}$ and ${b}$. Which three taps has the "
+        "convolution that both together are? (in the same order)",
         taps,
         why=f"${a}$ times the first map and ${b}$ times the second, added",
     )

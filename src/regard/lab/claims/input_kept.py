@@ -26,7 +26,7 @@ WIRINGS = {
     "no residuals": Wiring(False, "none"),
     "residuals, norm after": Wiring(True, "post"),
     "residuals, norm before": Wiring(True, "pre"),
-    "residuals, norm before, small weights": Wiring(True, "pre", "modern"),
+    "residuals, norm before, small weights": Wiring(True, "pre", "trunc_normal"),
 }
 
 
@@ -91,7 +91,7 @@ def keep_added(block: Block, added: list[Tensor]) -> list[Any]:
     """Let both sub-layers of a block write down what they give to the sum."""
     return [
         each.register_forward_hook(lambda _, __, out: added.append(out))
-        for each in (block.attention, block.feed_forward)
+        for each in (block.attention, block.mlp)
     ]
 
 

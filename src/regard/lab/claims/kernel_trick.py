@@ -12,13 +12,13 @@ from torch import Tensor
 
 from regard.attention import (
     Call,
-    Elu,
+    EluFeatures,
     FeatureMap,
-    Learned,
-    Linear,
+    LearnedFeatures,
+    LinearAttention,
     RandomFeatures,
-    Relu,
-    Taylor,
+    ReluFeatures,
+    TaylorFeatures,
     attend,
     window,
 )
@@ -53,37 +53,39 @@ def measure(
     """
     enough(width=(width, 2), tokens=(tokens, 1), features=(features, 1))
     if len(longer) < 2 or list(longer) != sorted({*longer}) or longer[0] < 1:
-        said = " ".join(map(str, longer))
-        raise ValueError(f"longer {said}: a slope takes two numbers of tokens, each above the last")
+        numbers = " ".join(map(str, longer))
+        raise ValueError(
+            f"longer {numbers}: a slope takes two numbers of tokens, each above the last"
+        )
     draw = torch.Generator().manual_seed(seed)
 
     def tensors(n: int) -> list[Tensor]:
         return [*torch.randn(3, n, width, generator=draw, dtype=torch.float64)]
 
     q, k, v = tensors(tokens)
-    softmax = attend(q, k, v).read
+    softmax = attend(q, k, v).output
     maps: dict[str, FeatureMap] = {
-        "elu": Elu(),
-        "relu": Relu(),
+        "elu": EluFeatures(),
+        "relu": ReluFeatures(),
         f"random({features})": RandomFeatures(width, features, seed),
         f"random({64 * features})": RandomFeatures(width, 64 * features, seed),
-        "taylor": Taylor(),
-        "learned": Learned(width),
+        "taylor": TaylorFeatures(),
+        "learned": LearnedFeatures(width),
     }
     apart, least, away = [], [], {}
     for name, g in maps.items():
-        attention, call = Linear(g).double(), Call.check(q, k, v)
+        attention, call = LinearAttention(g).double(), Call.check(q, k, v)
         regrouped, written = attention(q, k, v), attention.plain(call)
-        apart += [gap(regrouped, written.read), gap(regrouped, by_hand(g, call))]
+        apart += [gap(regrouped, written.output), gap(regrouped, by_hand(g, call))]
         least.append(float(written.weights.min()))
         away[name] = float((regrouped - softmax).norm() / softmax.norm())
     # A mask that lets each query read other keys: no two queries share their sums.
     near = window(4)
-    masked = Linear().plain(Call.check(q, k, v, near)).read
+    masked = LinearAttention().plain(Call.check(q, k, v, near)).output
     costs = {
         "softmax": Cost(attend),
-        "regrouped": Cost(Linear()),
-        "regrouped, masked": Cost(lambda *x: Linear()(*x, mask=near)),
+        "regrouped": Cost(LinearAttention()),
+        "regrouped, masked": Cost(lambda *x: LinearAttention()(*x, mask=near)),
     }
     for n in longer:
         for cost in costs.values():
@@ -107,7 +109,11 @@ def measure(
         ),
         controls=(
             at_most("half a token a feature: cost over softmax", min(few.values()), 0.9),
-            at_most("a window: from sums over all keys", gap(masked, Linear()(q, k, v)), ROUNDING),
+            at_most(
+                "a window: from sums over all keys",
+                gap(masked, LinearAttention()(q, k, v)),
+                ROUNDING,
+            ),
             at_most("a window: slope of multiply-adds", powers["regrouped, masked"][0], 1.05),
             at_least(
                 "g = tanh: least product of any pair", float((q.tanh() @ k.tanh().mT).min()), 0.0
@@ -160,7 +166,7 @@ def share(g: FeatureMap, tensors: Callable[[int], list[Tensor]], times: float) -
     """
     features = g(tensors(1)[0]).shape[-1]
     inputs = tensors(max(1, int(times * features)))
-    return count(Linear(g), *inputs).products / count(attend, *inputs).products
+    return count(LinearAttention(g), *inputs).products / count(attend, *inputs).products
 
 
 def by_hand(g: FeatureMap, call: Call) -> Tensor:

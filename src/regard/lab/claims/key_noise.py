@@ -46,7 +46,7 @@ def measure(keys: int = 6, width: int = 8, beta: float = 0.5, seed: int = 0) -> 
     def moved(size: float, by: torch.Tensor = epsilon) -> torch.Tensor:
         return shifted(q, k, v, beta, j, size * by) - read[0]
 
-    told = beta * share * float(q[0] @ epsilon) * towards
+    predicted = beta * share * float(q[0] @ epsilon) * towards
     _, slope = torch.autograd.functional.jvp(
         lambda by: shifted(q, k, v, beta, j, by), torch.zeros_like(epsilon), epsilon
     )
@@ -54,10 +54,10 @@ def measure(keys: int = 6, width: int = 8, beta: float = 0.5, seed: int = 0) -> 
     differences = (moved(step) - moved(-step)) / (2 * step)
 
     sizes = np.logspace(-3.5, -1, 26)
-    rest = [float((moved(size) - size * told).norm()) for size in sizes]
+    rest = [float((moved(size) - size * predicted).norm()) for size in sizes]
     # Two keys with one score: weights of ½ each, where the second order is zero.
     even = torch.stack([k[j], k[j] + across])
-    middle = attend(q, even, v[:2], beta=beta).read[0]
+    middle = attend(q, even, v[:2], beta=beta).output[0]
     half = [
         float(
             (
@@ -75,8 +75,10 @@ def measure(keys: int = 6, width: int = 8, beta: float = 0.5, seed: int = 0) -> 
     return Evidence(
         deciding=f"remainder grows with ε^{exponent:.3f}; ε^{exponent_half:.3f} at ½",
         written=(
-            at_most("formula against autograd, relative", relative(told, slope), 1e-10),
-            at_most("formula against differences, relative", relative(told, differences), 1e-6),
+            at_most("formula against autograd, relative", relative(predicted, slope), 1e-10),
+            at_most(
+                "formula against differences, relative", relative(predicted, differences), 1e-6
+            ),
             at_least("power of ε with which the remainder shrinks", exponent, 1.9),
             at_most("power of ε with which the remainder shrinks", exponent, 2.1),
             at_least("the same where the weight is ½", exponent_half, 2.9),
@@ -116,7 +118,7 @@ def shifted(
     """What is read once key j has moved."""
     there = torch.zeros(len(k), 1, dtype=k.dtype)
     there[j] = 1.0
-    return attend(q, k + there * by, v, beta=beta).read[0]
+    return attend(q, k + there * by, v, beta=beta).output[0]
 
 
 def growth(sizes: np.ndarray, values: list[float]) -> float:

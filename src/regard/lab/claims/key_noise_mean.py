@@ -59,7 +59,7 @@ def measure(
         moved[0, :, j] -= scale * by
         moved[1, :, j] += scale * by
         wide = (2, draws, -1, -1)
-        found = attend(q.expand(wide), moved, v.expand(wide), beta=beta).read[..., 0, :]
+        found = attend(q.expand(wide), moved, v.expand(wide), beta=beta).output[..., 0, :]
         return (found - read) @ towards / (towards @ towards)
 
     found = change(sigma)
@@ -67,21 +67,22 @@ def measure(
     spread, mean = float(found.std()), float(pairs.mean())
     error = float(pairs.std()) / math.sqrt(draws)  # of that mean
     u = beta * sigma * float(q.norm())  # standard deviation of the score's change
-    told_spread, told_mean = share * u, 0.5 * share * (1 - 2 * share) * u**2
+    predicted_spread, predicted_mean = share * u, 0.5 * share * (1 - 2 * share) * u**2
     across = noise - (noise @ q.mT) / (q @ q.mT) * q
     exact = expected(share, u)
     swept = {factor: change(sigma * factor) for factor in FACTORS}
     return Evidence(
-        deciding=f"mean {mean / told_mean:.2f}, spread {spread / told_spread:.2f} of the formulas",
+        deciding=f"mean {mean / predicted_mean:.2f}, "
+        f"spread {spread / predicted_spread:.2f} of the formulas",
         written=(
             at_most(
                 "standard deviation against β a_j σ ‖q‖, relative",
-                abs(spread / told_spread - 1),
+                abs(spread / predicted_spread - 1),
                 0.05,
             ),
             at_most(
                 "mean against ½ β² a_j (1 − 2a_j) σ² ‖q‖², relative",
-                abs(mean / told_mean - 1),
+                abs(mean / predicted_mean - 1),
                 0.1,
             ),
             at_most("mean against quadrature, in standard errors", abs(mean - exact) / error, 5.0),
@@ -92,7 +93,7 @@ def measure(
             at_most("mean against zero, in standard errors", abs(mean) / error, 5.0),
             at_most(
                 "noise across q: standard deviation against the formula, relative",
-                abs(float(change(sigma, across).std()) / told_spread - 1),
+                abs(float(change(sigma, across).std()) / predicted_spread - 1),
                 0.05,
             ),
             at_most(
@@ -106,7 +107,7 @@ def measure(
             "standard deviation": [float(each.std()) for each in swept.values()],
             "standard deviation, told": [share * u * factor for factor in FACTORS],
             "mean": [abs(float(each.mean())) for each in swept.values()],
-            "mean, told": [abs(told_mean) * factor**2 for factor in FACTORS],
+            "mean, told": [abs(predicted_mean) * factor**2 for factor in FACTORS],
             "weight": share,
         },
     )

@@ -140,7 +140,7 @@ def plot(evidence: Evidence) -> Figure:
     names = {"q·k > 0": "along", "q·k = 0": "across", "q·k < 0": "against"}
     return lines(
         found["alpha"],
-        {said: found[name] for said, name in names.items()},
+        {label: found[name] for label, name in names.items()},
         title="The weight of a key that is stretched",
         across="α, how far it is stretched",
         up="its weight",

@@ -32,7 +32,7 @@ def measure(batch: int = 8, tokens: int = 6, width: int = 16, seed: int = 0) -> 
     """
     enough(batch=(batch, 1), tokens=(tokens, 1), width=(width, 1))
     draw = torch.Generator().manual_seed(seed)
-    layer = NORMS["layer"](width, eps=1e-5).double()
+    layer = NORMS["layernorm"](width, eps=1e-5).double()
     over_batch = nn.BatchNorm1d(width, eps=1e-5).double().train()
 
     def batch_norm(x: torch.Tensor) -> torch.Tensor:

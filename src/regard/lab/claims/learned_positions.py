@@ -34,7 +34,13 @@ def measure(image: int = 32, patch: int = 4, width: int = 32, seed: int = 0) -> 
 
     def vit(place: Literal["learned", "sinusoidal", "none"]) -> ViT:
         config = ViTConfig(
-            image=image, patch=patch, width=width, layers=1, heads=2, channels=1, place=place
+            image_size=image,
+            patch_size=patch,
+            width=width,
+            layers=1,
+            heads=2,
+            channels=1,
+            pos_embed=place,
         )
         return ViT(config)
 
@@ -46,14 +52,14 @@ def measure(image: int = 32, patch: int = 4, width: int = 32, seed: int = 0) -> 
     model(torch.randn(2, 1, image, image)).square().sum().backward()
     felt = min(
         float(weight.grad.abs().max()) if weight.grad is not None else 0.0
-        for weight in model.place.parameters()
+        for weight in model.pos_embed.parameters()
     )
 
     # A table that rises evenly over rows and columns must still do so on a finer grid.
     rows, finer = 6, 9
     table = learned_2d((rows, rows), 2).double()
     table.table.data = even(rows, rows)
-    larger = table.at((finer, finer))
+    larger = table.resize((finer, finer))
     with torch.no_grad():
         read = larger.embed(torch.zeros(finer**2, 2, dtype=torch.float64), range(finer**2))
     wanted = even(rows, finer)
@@ -90,7 +96,7 @@ def measure(image: int = 32, patch: int = 4, width: int = 32, seed: int = 0) -> 
         ),
         series={
             "waves": sinusoidal(width).table(torch.arange(n)).tolist(),
-            "learned": model.place.get_parameter("table").tolist(),
+            "learned": model.pos_embed.get_parameter("table").tolist(),
         },
     )
 

@@ -33,7 +33,7 @@ def measure(width: int = 768, tokens: int = 6, seed: int = 0) -> Evidence:
     # Tokens are columns, as the document has them; the library has them as rows.
     q, k, v = (torch.randn(width, tokens, generator=draw, dtype=torch.float64) for _ in range(3))
     rows = attend(q.mT, k.mT, v.mT)
-    between_tokens = rows.read.mT
+    between_tokens = rows.output.mT
 
     scores = q @ k.mT
     map_written = (scores / width**0.5).softmax(-1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from regard.attention import MultiHead, attend, watch
+from regard.attention import MultiHeadAttention, attend, watch
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most, equal
@@ -34,7 +34,7 @@ def measure(
     """
     enough(batch=(batch, 1), tokens=(tokens, 2))
     torch.manual_seed(seed)
-    layer = MultiHead(width, heads).double()
+    layer = MultiHeadAttention(width, heads).double()
     x = torch.randn(batch, tokens, width, dtype=torch.float64)
     found = map_of(layer, x)
     blind = torch.ones(tokens, tokens, dtype=torch.bool)
@@ -50,11 +50,11 @@ def measure(
 
     # Rows are queries: another query changes its own row, another key a whole column.
     q, k = torch.randn(2, tokens, width, dtype=torch.float64)
-    asked, offered = q.clone(), k.clone()
-    asked[0] += 1.0
+    queries, offered = q.clone(), k.clone()
+    queries[0] += 1.0
     offered[0] += 1.0
     before = attend(q, k, k).weights
-    of_query = (attend(asked, k, k).weights - before).abs()
+    of_query = (attend(queries, k, k).weights - before).abs()
     of_key = (attend(q, offered, k).weights - before).abs()
     seen = (masked.sum(-1) - 1).abs()
     seeing = [row for row in range(tokens) if row != 1]
@@ -97,10 +97,12 @@ def measure(
     )
 
 
-def map_of(layer: MultiHead, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+def map_of(
+    layer: MultiHeadAttention, x: torch.Tensor, mask: torch.Tensor | None = None
+) -> torch.Tensor:
     with torch.no_grad(), watch(layer) as seen:
         layer(x, mask=mask)
-    return seen["MultiHead"].weights()
+    return seen["MultiHeadAttention"].weights()
 
 
 def largest(x: torch.Tensor) -> float:

@@ -53,10 +53,10 @@ def measure(inputs: int = 5, width: int = 4, draws: int = 2000, seed: int = 0) -
     best = (x @ q).argmax(1)
     desired = x[torch.arange(draws), best]
     order = torch.randperm(inputs, generator=draw).roll(1)
-    asked = q.expand(draws, 1, width)
-    found = [attend(asked, seen, seen, beta=math.inf).read[:, 0] for seen in (x, x[:, order])]
+    query = q.expand(draws, 1, width)
+    found = [attend(query, seen, seen, beta=math.inf).output[:, 0] for seen in (x, x[:, order])]
     by_attention = max(float((read - desired).abs().max()) for read in found)
-    elsewhere = attend(asked, x, x.roll(1, 1), beta=math.inf).read[:, 0]
+    elsewhere = attend(query, x, x.roll(1, 1), beta=math.inf).output[:, 0]
 
     copy = torch.zeros(width, inputs, width, dtype=torch.float64)
     copy[:, 0] = torch.eye(width, dtype=torch.float64)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import MultiHead, attend
+from regard.attention import MultiHeadAttention, attend
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most
@@ -36,7 +36,7 @@ def measure(
     """
     enough(width=(width, 1), tokens=(tokens, 1), batch=(batch, 1))
     draw = torch.Generator().manual_seed(seed)
-    layer = MultiHead(width, heads).double().requires_grad_(False)
+    layer = MultiHeadAttention(width, heads).double().requires_grad_(False)
     for parameter in layer.parameters():  # biases too, which torch would start at 0
         parameter.normal_(0, width**-0.5, generator=draw)
     x = torch.randn(batch, tokens, width, generator=draw, dtype=torch.float64)
@@ -75,7 +75,7 @@ def measure(
     )
 
 
-def by_head(layer: MultiHead, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+def by_head(layer: MultiHeadAttention, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     """What each head reads, and its map: a head is a band of rows of the three projections."""
     reads, maps = [], []
     for band in range(layer.heads):
@@ -90,7 +90,7 @@ def by_head(layer: MultiHead, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     return reads, maps
 
 
-def torchs(layer: MultiHead) -> nn.MultiheadAttention:
+def torchs(layer: MultiHeadAttention) -> nn.MultiheadAttention:
     """torch's own layer with the same weights."""
     projections = (layer.to_q, layer.to_k, layer.to_v)
     theirs = nn.MultiheadAttention(

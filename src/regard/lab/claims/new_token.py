@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from regard.attention import KVCache, MultiHead, attend, causal, watch
+from regard.attention import KVCache, MultiHeadAttention, attend, causal, watch
 from regard.lab.claim import Claim
 from regard.lab.counting import Counting, enough
 from regard.lab.evidence import Evidence, at_least, at_most, equal
@@ -41,8 +41,8 @@ def measure(
     enough(tokens=(tokens, 1))
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
-        layer = MultiHead(width, heads, mask=causal, attention=attend).double()
-        open_layer = MultiHead(width, heads, attention=attend).double()
+        layer = MultiHeadAttention(width, heads, mask=causal, attention=attend).double()
+        open_layer = MultiHeadAttention(width, heads, attention=attend).double()
         x = torch.randn(tokens + 1, width, dtype=torch.float64)
     open_layer.load_state_dict(layer.state_dict())
     old, new = x[:-1], x[-1:]
@@ -86,7 +86,7 @@ def measure(
     )
 
 
-def one_step(layer: MultiHead, old: Tensor, new: Tensor) -> tuple[Tensor, int, int]:
+def one_step(layer: MultiHeadAttention, old: Tensor, new: Tensor) -> tuple[Tensor, int, int]:
     """The new row from a cache of the old keys, how many keys it met, and its multiply-adds."""
     n = len(old)
     cache = KVCache()
@@ -97,7 +97,7 @@ def one_step(layer: MultiHead, old: Tensor, new: Tensor) -> tuple[Tensor, int, i
     return row, len(cache), counts.products
 
 
-def next_cost(layer: MultiHead, tokens: int) -> float:
+def next_cost(layer: MultiHeadAttention, tokens: int) -> float:
     """The multiply-adds of one more token after so many, whose keys and values are kept."""
     like = layer.to_q.weight
     cache = KVCache()
@@ -108,7 +108,7 @@ def next_cost(layer: MultiHead, tokens: int) -> float:
     return float(counts.products)
 
 
-def anew(layer: MultiHead, x: Tensor) -> float:
+def anew(layer: MultiHeadAttention, x: Tensor) -> float:
     """The multiply-adds of a pass over all tokens."""
     with torch.no_grad(), Counting() as counts:
         layer(x)

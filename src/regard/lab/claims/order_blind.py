@@ -12,16 +12,16 @@ from torch import Tensor
 
 from regard.attention import (
     Mask,
-    MultiHead,
-    Place,
+    MultiHeadAttention,
+    PositionalEncoding,
     alibi,
     attend,
     learned,
     learned_2d,
     make_attention,
     relative_bias,
-    rotary,
-    rotary_2d,
+    rope,
+    rope_2d,
     sinusoidal,
     sinusoidal_2d,
 )
@@ -43,7 +43,7 @@ MIXERS = (
     "linear(random(64))",
     "linear(taylor)",
     "linear(learned)",
-    "channels",
+    "channel",
 )
 
 
@@ -65,9 +65,15 @@ def measure(
     x = torch.randn(n, width, generator=draw, dtype=torch.float64)
     orders = [torch.randperm(n, generator=draw) for _ in range(SHUFFLES)]
 
-    def shuffled(place: Place | None = None, *, along: bool = False, **options: Any) -> float:
+    def shuffled(
+        place: PositionalEncoding | None = None, *, along: bool = False, **options: Any
+    ) -> float:
         """How far the two differ; `along` lets tokens keep their positions when they move."""
-        layer = MultiHead(width, heads, place=place, **options).double().requires_grad_(False)
+        layer = (
+            MultiHeadAttention(width, heads, pos_embed=place, **options)
+            .double()
+            .requires_grad_(False)
+        )
         for parameter in layer.parameters():
             parameter.normal_(0, parameter.shape[-1] ** -0.5, generator=draw)
         found = [mixed(layer, x[order], order if along else None) for order in orders]
@@ -85,7 +91,7 @@ def measure(
     kept = {name: shuffled(place, along=True) for name, place in schemes.items()}
     worst, least = max(blind.values()), min(masked, key=masked.__getitem__)
     return Evidence(
-        deciding=f"{len(blind)} mixers: {worst:.0e}; rotary positions: {placed['rotary']:.2f}",
+        deciding=f"{len(blind)} mixers: {worst:.0e}; rotary positions: {placed['rope']:.2f}",
         written=(
             *(
                 at_most(f"{name}: Sa[XP] against Sa[X]P, relative", error, ROUNDING)
@@ -113,10 +119,10 @@ def measure(
     )
 
 
-def mixed(layer: MultiHead, x: Tensor, positions: Tensor | None) -> Tensor:
+def mixed(layer: MultiHeadAttention, x: Tensor, positions: Tensor | None) -> Tensor:
     """A layer with its scheme of positions: some are added before it, others act inside."""
     where = range(len(x)) if positions is None else positions
-    read: Tensor = layer(layer.place.embed(x, where), positions=where)
+    read: Tensor = layer(layer.pos_embed.embed(x, where), positions=where)
     return read
 
 
@@ -129,14 +135,14 @@ def masks(rows: int, columns: int) -> tuple[str, ...]:
         "dilated(2, 2)",
         "strided(3)",
         "blocks(4)",
-        "summary(4, 1)",
+        "block_summary(4, 1)",
         "sinks(2)",
         "prefix(4)",
-        "everywhere(2)",
+        "global_tokens(2)",
         f"random_keys(3, {n})",
-        f"neighbourhood(1, {grid})",
+        f"neighborhood(1, {grid})",
         f"axial({grid})",
-        f"windows(2, {grid})",
+        f"grid_windows(2, {grid})",
         "longformer(2, 1)",
         f"bigbird(2, 1, 1, {n})",
         "sparse_transformer(3)",
@@ -144,15 +150,17 @@ def masks(rows: int, columns: int) -> tuple[str, ...]:
     )
 
 
-def places(n: int, width: int, heads: int, grid: tuple[int, int]) -> Mapping[str, Place]:
+def places(
+    n: int, width: int, heads: int, grid: tuple[int, int]
+) -> Mapping[str, PositionalEncoding]:
     """Every scheme of positions of the library."""
     return {
         "sinusoidal": sinusoidal(width),
         "sinusoidal on a grid": sinusoidal_2d(grid, width),
         "learned": learned(n, width),
         "learned on a grid": learned_2d(grid, width),
-        "rotary": rotary(),
-        "rotary on a grid": rotary_2d(grid),
+        "rope": rope(),
+        "rotary on a grid": rope_2d(grid),
         "alibi": alibi(heads),
         "relative bias": relative_bias(heads, 3),
     }
@@ -164,11 +172,11 @@ def plot(evidence: Evidence) -> Figure:
         "softmax": found["blind to order"]["softmax"],
         "hard": found["blind to order"]["hard"],
         "linear": found["blind to order"]["linear(elu)"],
-        "channels": found["blind to order"]["channels"],
+        "channels": found["blind to order"]["channel"],
         "causal mask": found["masks"]["causal"],
         "window mask": found["masks"]["window(2)"],
         "learned positions": found["positions"]["learned"],
-        "rotary positions": found["positions"]["rotary"],
+        "rotary positions": found["positions"]["rope"],
     }
     return bars(
         {name: max(value, 1e-17) for name, value in shown.items()},
@@ -194,13 +202,14 @@ LAYERS = {
 def ask(numbers: np.random.Generator) -> Question:
     n, near = int(numbers.integers(6, 40)), int(numbers.integers(2, 5))
     layer = str(numbers.choice(list(LAYERS)))
-    said = layer.replace("{}", f"{near}$")
+    description = layer.replace("{}", f"{near}$")
     return Question(
-        f"${n}$ tokens without positions pass one layer of {said}. They are shuffled and pass "
-        "again. Does the same come out for each token, whatever the tokens and the shuffle?"
+        f"${n}$ tokens without positions pass one layer of {description}. They are shuffled "
+        "and pass again. Does the same come out for each token, whatever the tokens and the "
+        "shuffle?"
         if "learned" not in layer
-        else f"${n}$ tokens pass one layer of {said}. They are shuffled and pass again. Does the "
-        "same come out for each token, whatever the tokens and the shuffle?",
+        else f"${n}$ tokens pass one layer of {description}. They are shuffled and pass again. "
+        "Does the same come out for each token, whatever the tokens and the shuffle?",
         LAYERS[layer],
         choices=("yes", "no"),
         why="only what no token's place enters keeps $Sa[XP] = Sa[X]P$",

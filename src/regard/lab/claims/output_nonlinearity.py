@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention import MultiHead, watch
+from regard.attention import MultiHeadAttention, watch
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
@@ -97,11 +97,11 @@ def measure(tokens: int = 6, width: int = 16, heads: int = 4, seed: int = 0) -> 
     )
 
 
-def make_layer(width: int, heads: int, seed: int) -> MultiHead:
+def make_layer(width: int, heads: int, seed: int) -> MultiHeadAttention:
     """A layer that reads a context of keys and values side by side, with random biases."""
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
-        layer = MultiHead(width, heads, context_width=2 * width).double()
+        layer = MultiHeadAttention(width, heads, context_width=2 * width).double()
         for each in (layer.to_q, layer.to_k, layer.to_v, layer.to_out):
             torch.nn.init.normal_(each.weight, std=width**-0.5)
             torch.nn.init.normal_(each.bias, std=0.3)
@@ -117,7 +117,7 @@ def departures(f: Callable[[Tensor], Tensor], u: Tensor, v: Tensor) -> tuple[flo
     return gap(f(u + v), f(u) + f(v) - zero), gap(f(-v), 2 * zero - f(v))
 
 
-def doubling(x: Tensor, keys: Tensor, v: Tensor, layer: MultiHead) -> float:
+def doubling(x: Tensor, keys: Tensor, v: Tensor, layer: MultiHeadAttention) -> float:
     """f(2v) from 2 f(v), with a ReLU between and no biases: about zero, bent as it is."""
     with torch.no_grad(), bent(layer, F.relu):
         kept = [each.bias.clone() for each in (layer.to_v, layer.to_out)]
@@ -129,7 +129,7 @@ def doubling(x: Tensor, keys: Tensor, v: Tensor, layer: MultiHead) -> float:
     return gap(twice, 2 * once)
 
 
-def read_by_hand(layer: MultiHead, maps: Tensor, v: Tensor) -> Tensor:
+def read_by_hand(layer: MultiHeadAttention, maps: Tensor, v: Tensor) -> Tensor:
     """Σ over heads of map · (v W_Vᵀ + b_V) W_Oᵀ, and b_O: one einsum and two sums."""
     with torch.no_grad():
         values = layer.to_v.weight[:, v.shape[-1] :].unflatten(0, (layer.heads, -1))
@@ -139,7 +139,7 @@ def read_by_hand(layer: MultiHead, maps: Tensor, v: Tensor) -> Tensor:
 
 
 @contextmanager
-def bent(layer: MultiHead, bend: Callable[[Tensor], Tensor]) -> Iterator[None]:
+def bent(layer: MultiHeadAttention, bend: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """The layer with a non-linearity between its heads and its output."""
     hook = layer.to_out.register_forward_pre_hook(lambda _, args: (bend(args[0]),))
     try:

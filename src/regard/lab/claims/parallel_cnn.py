@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import MultiHead, attend
+from regard.attention import MultiHeadAttention, attend
 from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.counting import chain, enough
@@ -41,7 +41,7 @@ def measure(tokens: int = 64, layers: int = 6, width: int = 8, seed: int = 0) ->
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         conv = nn.Conv1d(width, width, 3, padding=1).double()
-        layer = MultiHead(width, 1, attention=attend).double()
+        layer = MultiHeadAttention(width, 1, attention=attend).double()
         cell = nn.RNNCell(width, width).double()
         x = torch.randn(tokens, width, dtype=torch.float64)
         order = torch.randperm(tokens).tolist()

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.attention import MultiHead, causal
-from regard.generation.sample import Rules, greedy
+from regard.attention import MultiHeadAttention, causal
+from regard.generation.sample import GenerationConfig, greedy
 from regard.lab.claim import Claim
 from regard.lab.counting import chain, enough
 from regard.lab.evidence import Evidence, at_least, at_most, equal
@@ -41,7 +41,7 @@ def measure(
     """
     enough(tokens=(tokens, 2), width=(width, 1), written=(written, 1))
     torch.manual_seed(seed)
-    attention = MultiHead(width, 2, mask=causal).double()
+    attention = MultiHeadAttention(width, 2, mask=causal).double()
     recurrent = nn.LSTM(width, width, batch_first=True).double()
     inputs = {n: torch.randn(1, n, width, dtype=torch.float64) for n in tokens}
     reading = {n: chain(attention(x)) for n, x in inputs.items()}
@@ -98,26 +98,28 @@ def one_by_one(layer: nn.LSTM, x: torch.Tensor) -> torch.Tensor:
     for name, weight in cell.named_parameters():
         weight.data = getattr(layer, f"{name}_l0").data
     state: tuple[torch.Tensor, torch.Tensor] | None = None
-    told = []
+    outputs = []
     for token in x.unbind(1):
         state = cell(token, state)
-        told.append(state[0])
-    return torch.stack(told, 1)
+        outputs.append(state[0])
+    return torch.stack(outputs, 1)
 
 
 def writing(words: int, width: int) -> tuple[int, float]:
     """How often a GPT is asked to write so many words, and how far that is from one reading."""
-    model = GPT(GPTConfig(words=11, length=words + 1, width=width, layers=2, heads=2))
+    model = GPT(GPTConfig(vocab_size=11, context_length=words + 1, width=width, layers=2, heads=2))
     model = model.double().eval()
     stepped: list[torch.Tensor] = []
-    step = model.step
+    step = model.decode
 
     def counted(*args: Any) -> torch.Tensor:
         stepped.append(step(*args))
         return stepped[-1]
 
-    vars(model)["step"] = counted
-    text = greedy(model, 1, Rules(begin=0, end=1, longest=words, shortest=words)).words[0]
+    vars(model)["decode"] = counted
+    text = greedy(
+        model, 1, GenerationConfig(bos_id=0, eos_id=1, max_new_tokens=words, min_new_tokens=words)
+    ).tokens[0]
     with torch.no_grad():
         at_once = model(torch.tensor([[0, *text[:-1]]]))
     return len(stepped), float((at_once[0] - torch.cat(stepped)).abs().max())
@@ -125,7 +127,7 @@ def writing(words: int, width: int) -> tuple[int, float]:
 
 def timed(width: int, lengths: tuple[int, ...] = (64, 256, 1024)) -> dict[int, dict[str, float]]:
     """Seconds of one reading, the best of three."""
-    layers = {"attention": MultiHead(width, 2, mask=causal), "LSTM": nn.LSTM(width, width)}
+    layers = {"attention": MultiHeadAttention(width, 2, mask=causal), "LSTM": nn.LSTM(width, width)}
     found: dict[int, dict[str, float]] = {}
     for n in lengths:
         x = torch.randn(n, width)

@@ -31,7 +31,9 @@ def measure(image: int = 16, patch: int = 4, width: int = 8, seed: int = 0) -> E
         seed: where the random numbers start.
     """
     torch.manual_seed(seed)
-    config = ViTConfig(image=image, patch=patch, width=width, heads=2, layers=1, init="2017")
+    config = ViTConfig(
+        image_size=image, patch_size=patch, width=width, heads=2, layers=1, init="xavier_uniform"
+    )
     model = ViT(config).double().eval()
     stem, block = cast(PatchEmbed, model.patches), cast(Block, model.blocks[0])
     pixels = torch.randn(2, 3, image, image, dtype=torch.float64)
@@ -57,7 +59,7 @@ def measure(image: int = 16, patch: int = 4, width: int = 8, seed: int = 0) -> E
         "patch embedding": (stem, one, two, 1),
         "norm": (block.attention_norm, x, y, -1),
         "linear layer": (to_q, x, y, -1),
-        "feed-forward": (block.feed_forward, x, y, -1),
+        "feed-forward": (block.mlp, x, y, -1),
         "attention": (block.attention, x, y, -1),
     }
     reads = {name: reach(part, seen, axis) for name, (part, seen, _, axis) in parts.items()}

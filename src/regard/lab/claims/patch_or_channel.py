@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.attention import MultiHead, attend, attend_channels, attend_fused
+from regard.attention import MultiHeadAttention, attend, attend_channels, attend_fused
 from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.counting import count, enough
@@ -41,7 +41,9 @@ def measure(patches: int = 256, width: int = 512, groups: int = 4, seed: int = 0
     in_groups, in_heads = (
         count(kind, *(each[0] for each in split)) for kind in (attend_channels, attend)
     )
-    layers = [count(MultiHead(d, 1, attention=kind), q) for kind in (attend, attend_channels)]
+    layers = [
+        count(MultiHeadAttention(d, 1, attention=kind), q) for kind in (attend, attend_channels)
+    ]
     projected = [
         layer.products - inner.products
         for layer, inner in zip(layers, (over_patches, over_channels), strict=True)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention import MultiHead, attend, layers_to_reach, window
+from regard.attention import MultiHeadAttention, attend, layers_to_cover, window
 from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_least, equal
@@ -45,7 +45,7 @@ def measure(distance: int = 100, kernel: int = 3, width: int = 8, seed: int = 0)
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        layer = MultiHead(width, 1, attention=attend).double()
+        layer = MultiHeadAttention(width, 1, attention=attend).double()
         x = torch.randn(distance + 1, width, dtype=torch.float64, requires_grad=True)
     near = window(side + 1)  # attention that sees no farther than the kernel
     by_all, by_few = (gradient(layer(x, mask=mask), x) for mask in (None, near))
@@ -59,7 +59,7 @@ def measure(distance: int = 100, kernel: int = 3, width: int = 8, seed: int = 0)
             equal(f"layers of kernel {kernel} until a gradient arrives", first, needed),
             equal(
                 "the same by the library's count, for a window as wide as the kernel",
-                layers_to_reach(near, distance + 1) or math.inf,
+                layers_to_cover(near, distance + 1) or math.inf,
                 needed,
             ),
         ),

@@ -23,13 +23,13 @@ from regard.lab.evidence import Check, Evidence, at_least, equal
 from regard.lab.figures import bars
 from regard.lab.question import Question
 from regard.lab.records import experiment, provenance, recorded
-from regard.models import Pretrainer, PretrainerConfig
+from regard.models import BertForPretraining, BertForPretrainingConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAIRS = ("next", "inverted", "inference")
-TOLD = ("inverted", "inference")  # pairs that can be made here, with their answers
+PAIRS = ("nsp", "inversion", "nli")
+LABELLED = ("inversion", "nli")  # pairs that can be made here, with their answers
 NOTHING, BEGIN, BETWEEN, HIDDEN = range(4)  # that are no words
 ALL = "all four"
 SCRATCH, UNTRAINED = "from scratch", "untrained"
@@ -47,15 +47,15 @@ def measure(pairs: int = 256, seed: int = 0) -> Evidence:
         raise ValueError(f"pairs={pairs}: 16 at least, or chance cannot be told from more")
     found = recorded("pretraining-tasks")
     together = [row["questions"] for row in found["rows"] if row["choice"] == ALL]
-    worst = {name: min(each[name] for each in together) for name in ("masked", *PAIRS)}
+    worst = {name: min(each[name] for each in together) for name in ("mlm", *PAIRS)}
     base = found["baselines"]
     # One who always fills in the commonest token, and is handed every piece of <unk> besides.
     filled = base["most frequent token"] + base["pieces of <unk>"]
 
     untrained = Untrained(pairs, seed)
-    words = untrained.model.config.words
-    reach = [untrained.gradient(name) > 1e-6 for name in ("masked", *PAIRS)]
-    guessed = {name: untrained.right(name) for name in ("masked", *TOLD)}
+    words = untrained.model.config.vocab_size
+    reach = [untrained.gradient(name) > 1e-6 for name in ("mlm", *PAIRS)]
+    guessed = {name: untrained.right(name) for name in ("mlm", *LABELLED)}
     gains = {data: gained(found["rows"], data) for data in TUNED}
     intervals = [each for of in gains.values() for name, each in of.items() if name != UNTRAINED]
     open_ = sum(low <= 0 <= high for _, low, high in intervals)
@@ -63,24 +63,24 @@ def measure(pairs: int = 256, seed: int = 0) -> Evidence:
     return Evidence(
         deciding=f"pairs: at least {least:.1%} right, chance is 50%",
         written=(
-            equal("words that the masked head chooses among", untrained.choices("masked"), words),
-            equal("answers that a pair head chooses among", untrained.choices("next"), 2),
+            equal("words that the masked head chooses among", untrained.choices("mlm"), words),
+            equal("answers that a pair head chooses among", untrained.choices("nsp"), 2),
             equal("of the four, losses that reach the shared reader", sum(reach), 4),
             *(
                 above_chance(f"{name}: share right, the worst seed", worst[name], found["measured"])
                 for name in PAIRS
             ),
-            at_least("masked: share right, the worst seed", worst["masked"], filled),
+            at_least("masked: share right, the worst seed", worst["mlm"], filled),
         ),
         controls=(
             *(
                 above_chance(f"untrained, {name}: share right", guessed[name], pairs)
-                for name in TOLD
+                for name in LABELLED
             ),
-            at_least("untrained, masked: share right", guessed["masked"], filled),
+            at_least("untrained, masked: share right", guessed["mlm"], filled),
         ),
         series={
-            "right": {name: mean(e[name] for e in together) for name in ("masked", *PAIRS)},
+            "right": {name: mean(e[name] for e in together) for name in ("mlm", *PAIRS)},
             "baselines": base,
             "gains": {
                 data: {n: list(each) for n, each in of.items()} for data, of in gains.items()
@@ -90,7 +90,7 @@ def measure(pairs: int = 256, seed: int = 0) -> Evidence:
             f"What each adds is less sure than that it is learnt: of {len(intervals)} gains over "
             f"the best small model from scratch, {open_} have a 95% interval that includes 0 "
             f"({found['seeds']} seeds). In points, where untrained is the reader's first weights:",
-            *(f"{TUNED[data]}: {told(of)}" for data, of in gains.items()),
+            *(f"{TUNED[data]}: {in_points(of)}" for data, of in gains.items()),
             f"Masked words are held against {filled:.1%}: the commonest token, "
             f"{base['most frequent token']:.1%}, and the pieces of <unk>, "
             f"{base['pieces of <unk>']:.1%}, which their neighbours give away.",
@@ -101,9 +101,9 @@ def measure(pairs: int = 256, seed: int = 0) -> Evidence:
     )
 
 
-def above_chance(words: str, share: float, asked: int) -> Check:
+def above_chance(words: str, share: float, count: int) -> Check:
     """More than a half, by four standard errors of a coin that is thrown as often."""
-    return at_least(words, share, 0.5 + 4 * 0.5 / math.sqrt(asked))
+    return at_least(words, share, 0.5 + 4 * 0.5 / math.sqrt(count))
 
 
 def gained(rows: Sequence[Mapping[str, Any]], data: str) -> dict[str, tuple[float, float, float]]:
@@ -119,7 +119,7 @@ def gained(rows: Sequence[Mapping[str, Any]], data: str) -> dict[str, tuple[floa
     return found
 
 
-def told(gains: Mapping[str, tuple[float, float, float]]) -> str:
+def in_points(gains: Mapping[str, tuple[float, float, float]]) -> str:
     """Gains in points."""
     return "; ".join(
         f"{choice} {100 * value:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
@@ -131,10 +131,10 @@ class Untrained:
     """A reader with its first weights, and pairs of sentences whose answers are known."""
 
     def __init__(self, pairs: int, seed: int) -> None:
-        told = {"inverted": inverted(pairs, seed), "inference": inferred(pairs, seed)}
+        labelled = {"inversion": inverted(pairs, seed), "nli": inferred(pairs, seed)}
         split = {
             name: [(pieces(first), pieces(second)) for first, second, _ in some]
-            for name, some in told.items()
+            for name, some in labelled.items()
         }
         known = sorted(
             {word for some in split.values() for two in some for word in (*two[0], *two[1])}
@@ -143,36 +143,37 @@ class Untrained:
         length = max(len(a) + len(b) for some in split.values() for a, b in some) + 2
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            config = PretrainerConfig(
-                words=HIDDEN + 1 + len(known),
-                length=length,
+            config = BertForPretrainingConfig(
+                vocab_size=HIDDEN + 1 + len(known),
+                context_length=length,
                 width=32,
                 layers=2,
                 heads=4,
-                asked=PAIRS,
+                pair_tasks=PAIRS,
             )
-            self.model = Pretrainer(config).double().eval()
+            self.model = BertForPretraining(config).double().eval()
         self.yes = {
-            name: torch.tensor([int(answer) for *_, answer in some]) for name, some in told.items()
+            name: torch.tensor([int(answer) for *_, answer in some])
+            for name, some in labelled.items()
         }
-        self.yes["next"] = torch.arange(pairs) % 2  # for its gradient: nobody knows the answer
+        self.yes["nsp"] = torch.arange(pairs) % 2  # for its gradient: nobody knows the answer
         self.hidden = {}
         for name, some in split.items():
             words, segments = numbered(some, number, length)
-            self.hidden[name] = self.model.read(words, segments)
-            if name == "inverted":
-                self.hidden["next"] = self.hidden[name]
+            self.hidden[name] = self.model.hidden_states(words, segments)
+            if name == "inversion":
+                self.hidden["nsp"] = self.hidden[name]
                 self.truth = words[:, 1].clone()  # the first word of each, which is then hidden
                 words[:, 1] = HIDDEN
-                self.hidden["masked"] = self.model.read(words, segments)
+                self.hidden["mlm"] = self.model.hidden_states(words, segments)
 
     def scores(self, question: str) -> torch.Tensor:
-        if question == "masked":
-            return self.model.name_words(self.hidden["masked"][:, 1])
-        return self.model.answer(question, self.hidden[question])
+        if question == "mlm":
+            return self.model.token_logits(self.hidden["mlm"][:, 1])
+        return self.model.pair_logits(question, self.hidden[question])
 
     def answers(self, question: str) -> torch.Tensor:
-        return self.truth if question == "masked" else self.yes[question]
+        return self.truth if question == "mlm" else self.yes[question]
 
     def choices(self, question: str) -> int:
         """How many answers a head weighs against one another: its shares sum to one over them."""
@@ -189,8 +190,8 @@ class Untrained:
 
     def right(self, question: str) -> float:
         """The share of right answers."""
-        said = self.scores(question).argmax(-1)
-        return float((said == self.answers(question)).double().mean())
+        predicted = self.scores(question).argmax(-1)
+        return float((predicted == self.answers(question)).double().mean())
 
 
 def inverted(count: int, seed: int) -> list[tuple[str, str, bool]]:
@@ -217,8 +218,8 @@ def numbered(
     words = torch.full((len(pairs), length), NOTHING)
     segments = torch.zeros_like(words)
     for row, (first, second) in enumerate(pairs):
-        told = [BEGIN, *map(number.__getitem__, first), BETWEEN, *map(number.__getitem__, second)]
-        words[row, : len(told)] = torch.tensor(told)
+        tokens = [BEGIN, *map(number.__getitem__, first), BETWEEN, *map(number.__getitem__, second)]
+        words[row, : len(tokens)] = torch.tensor(tokens)
         segments[row, len(first) + 2 :] = 1
     return words, segments
 
@@ -254,9 +255,9 @@ def baselines(task: str, recipe: str) -> dict[str, float]:
     from regard.tasks import find
 
     _, config = configured(task, recipe, {})
-    data = find(task).load().read(config)
+    data = find(task).load().load_data(config)
     tokens = data.parts["validation"].documents.lines.numbers
-    counts, words = np.bincount(tokens), data.facts.words
+    counts, words = np.bincount(tokens), data.metadata.words
     pieces = [number for number in set(words.encode(" <unk>")) if number < len(counts)]
     return {
         "most frequent token": float(f"{counts.max() / len(tokens):.4g}"),
@@ -265,7 +266,7 @@ def baselines(task: str, recipe: str) -> dict[str, float]:
 
 
 def plot(evidence: Evidence) -> Figure:
-    names = {"masked": "masked word", "next": "next sentence", "inverted": "inverted sentence"}
+    names = {"mlm": "masked word", "nsp": "next sentence", "inversion": "inverted sentence"}
     shares = evidence.series["right"]
     return bars(
         {names.get(name, f"logical {name}"): 100 * share for name, share in shares.items()},
@@ -277,14 +278,14 @@ def plot(evidence: Evidence) -> Figure:
 
 
 def ask(numbers: np.random.Generator) -> Question:
-    asked = int(numbers.choice([256, 400, 576, 1024]))
-    right = asked // 2 + int(numbers.integers(10, 40))
+    count = int(numbers.choice([256, 400, 576, 1024]))
+    right = count // 2 + int(numbers.integers(10, 40))
     return Question(
-        f"A head answers ${right}$ of ${asked}$ balanced yes-or-no questions about pairs rightly. "
+        f"A head answers ${right}$ of ${count}$ balanced yes-or-no questions about pairs rightly. "
         "How many standard errors of a fair coin is that above chance?",
-        (right / asked - 0.5) / (0.5 / math.sqrt(asked)),
+        (right / count - 0.5) / (0.5 / math.sqrt(count)),
         tolerance=0.02,
-        why=f"$({right}/{asked} - 0.5) / (0.5 / \\sqrt{{{asked}}})$",
+        why=f"$({right}/{count} - 0.5) / (0.5 / \\sqrt{{{count}}})$",
     )
 
 

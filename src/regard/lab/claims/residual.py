@@ -15,7 +15,7 @@ from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_least, at_most
 from regard.lab.figures import lines
 from regard.lab.question import Question
-from regard.models import Block, FeedForward, initialise
+from regard.models import MLP, Block, init_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ class Wiring(NamedTuple):
 
     residual: bool
     norm: Literal["none", "pre", "post"]
-    init: Literal["2017", "modern"] = "2017"
+    init: Literal["xavier_uniform", "trunc_normal"] = "xavier_uniform"
 
 
 WIRINGS = {
@@ -38,7 +38,7 @@ WIRINGS = {
     "norm alone": Wiring(False, "pre"),
     "residual alone": Wiring(True, "none"),
     "residual, norm before": Wiring(True, "pre"),
-    "residual alone, small weights": Wiring(True, "none", "modern"),
+    "residual alone, small weights": Wiring(True, "none", "trunc_normal"),
 }
 
 
@@ -111,17 +111,21 @@ def first_gradient(
 
 def make_blocks(wiring: Wiring, depth: int, width: int, heads: int, seed: int) -> list[Block]:
     """Blocks of the library with fresh weights, in float64."""
-    from regard.attention import MultiHead
+    from regard.attention import MultiHeadAttention
 
     norm = nn.Identity if wiring.norm == "none" else partial(nn.LayerNorm, width)
-    order: Literal["pre", "post"] = "post" if wiring.norm == "post" else "pre"
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
         blocks = [
-            Block(MultiHead(width, heads), FeedForward(width, 4 * width), norm=norm, order=order)
+            Block(
+                MultiHeadAttention(width, heads),
+                MLP(width, 4 * width),
+                norm=norm,
+                norm_first=wiring.norm != "post",
+            )
             for _ in range(depth)
         ]
-        initialise(nn.ModuleList(blocks), wiring.init, depth)
+        init_weights(nn.ModuleList(blocks), wiring.init, depth)
     return [block.double() for block in blocks]
 
 
@@ -132,7 +136,7 @@ def stream(blocks: list[Block], wiring: Wiring, x: Tensor) -> Iterable[Tensor]:
             x = block(x)
         else:
             x = block.attention(block.attention_norm(x))
-            x = block.feed_forward(block.feed_forward_norm(x))
+            x = block.mlp(block.mlp_norm(x))
         yield x
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from regard.attention import MultiHead
+from regard.attention import MultiHeadAttention
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, equal
 from regard.lab.question import Question
-from regard.models import StackConfig, stack
+from regard.models import StackConfig, make_blocks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,10 +40,10 @@ def measure(
         torch.manual_seed(seed)
         x = torch.randn(2, tokens, width)
         deepest = max(depths)
-        blocks = [*stack(StackConfig(width=width, heads=heads, layers=deepest))]
-        alone = [MultiHead(width, heads) for _ in range(deepest)]
-        uneven = [MultiHead(width, heads, head_width=5) for _ in range(deepest)]
-        wider = nn.Sequential(MultiHead(width, heads), nn.Linear(width, width + 1))
+        blocks = [*make_blocks(StackConfig(width=width, heads=heads, layers=deepest))]
+        alone = [MultiHeadAttention(width, heads) for _ in range(deepest)]
+        uneven = [MultiHeadAttention(width, heads, head_width=5) for _ in range(deepest)]
+        wider = nn.Sequential(MultiHeadAttention(width, heads), nn.Linear(width, width + 1))
     kept = [run(blocks[:depth], x)[1] == x.shape for depth in depths]
     return Evidence(
         deciding=f"{deepest} blocks: {tokens} × {width} in and out",

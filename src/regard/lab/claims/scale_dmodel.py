@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from regard.attention import MultiHead, watch
+from regard.attention import MultiHeadAttention, watch
 from regard.errors import UserError
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
@@ -69,7 +69,7 @@ def measure(width: int = 256, heads: tuple[int, ...] = (1, 2, 4, 8, 16), seed: i
 def variance(width: int, heads: int, beta: float | None, seed: int) -> float:
     """Of β q·k in a layer whose queries and keys have unit variance."""
     draw = torch.Generator().manual_seed(seed)
-    layer = MultiHead(width, heads, beta=beta, bias=False).double()
+    layer = MultiHeadAttention(width, heads, beta=beta, bias=False).double()
     with torch.no_grad(), watch(layer) as seen:
         for projection in (layer.to_q, layer.to_k):
             projection.weight.normal_(std=width**-0.5, generator=draw)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from regard.attention import MultiHead, trace_shapes, watch
+from regard.attention import MultiHeadAttention, trace_shapes, watch
 from regard.lab.claim import Claim
 from regard.lab.counting import enough
 from regard.lab.evidence import Evidence, at_most, equal
@@ -34,7 +34,7 @@ def measure(
     enough(batch=(batch, 1), tokens=(tokens, 1))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        layer = MultiHead(width, heads).double()
+        layer = MultiHeadAttention(width, heads).double()
         x = torch.randn(batch, tokens, width, dtype=torch.float64)
     steps = {step.name: step.shape for step in trace_shapes(layer, x, show=False)}
     d = width // heads
@@ -89,7 +89,7 @@ def map_of(q: Tensor, k: Tensor) -> Tensor:
     return (torch.einsum("bnhd,bmhd->bhnm", q, k) / q.shape[-1] ** 0.5).softmax(-1)
 
 
-def map_of_torch(layer: MultiHead, x: Tensor) -> Tensor:
+def map_of_torch(layer: MultiHeadAttention, x: Tensor) -> Tensor:
     theirs = nn.MultiheadAttention(x.shape[-1], layer.heads, batch_first=True).double()
     parts = layer.to_q, layer.to_k, layer.to_v
     theirs.in_proj_weight.copy_(torch.cat([each.weight for each in parts]))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from regard.attention import MultiHead
+from regard.attention import MultiHeadAttention
 from regard.lab.claim import Claim
 from regard.lab.evidence import Evidence, at_most, equal
 from regard.lab.question import Question
@@ -29,8 +29,8 @@ def measure(width: int = 768, tokens: int = 6, seed: int = 0) -> Evidence:
         raise ValueError(f"width={width}, tokens={tokens}: 2 numbers in a token, and 1 token")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        layer = MultiHead(width, 1, bias=False).double()
-        narrow = MultiHead(width, 1, head_width=width // 2, bias=False).double()
+        layer = MultiHeadAttention(width, 1, bias=False).double()
+        narrow = MultiHeadAttention(width, 1, head_width=width // 2, bias=False).double()
         rows = torch.randn(tokens, width, dtype=torch.float64)
     columns = rows.mT
     projections = {"Q": layer.to_q, "K": layer.to_k, "V": layer.to_v}

@@ -24,11 +24,17 @@ if TYPE_CHECKING:
 
 PUBLISHED = 140_618
 ACCURACY = 0.7151  # as published
-SHARED: Mapping[str, Any] = {"image": 32, "width": 64, "layers": 5, "heads": 4, "hidden": 64}
+SHARED: Mapping[str, Any] = {
+    "image_size": 32,
+    "width": 64,
+    "layers": 5,
+    "heads": 4,
+    "mlp_width": 64,
+}
 # The document does not say which layout it means. These have exactly as many parameters.
 LAYOUTS: Mapping[str, Mapping[str, Any]] = {
-    "mean of 8 × 8 patches": {"patch": 8, "normalise_patches": True, "pool": "mean"},
-    "class token, 4 × 4 patches": {"patch": 4, "bias": False, "head": (64, 64)},
+    "mean of 8 × 8 patches": {"patch_size": 8, "patch_norm": True, "pool": "mean"},
+    "class token, 4 × 4 patches": {"patch_size": 4, "bias": False, "head_hidden": (64, 64)},
 }
 # What was trained, by which recipe: a layout as the document trains, or well.
 TRAINED = {
@@ -46,32 +52,32 @@ def measure(width: int = 64, layers: int = 5) -> Evidence:
         layers: blocks.
     """
     found = recorded("small-vit")
-    sizes = {"width": width, "layers": layers, "hidden": width}
+    sizes = {"width": width, "layers": layers, "mlp_width": width}
     inside: list[Check] = []
     counts = {}
     for name, layout in LAYOUTS.items():
-        own = {"head": (width, width)} if "head" in layout else {}
+        own = {"head_hidden": (width, width)} if "head" in layout else {}
         config = ViTConfig(**{**SHARED, **layout, **sizes, **own})
         counts[name] = counted(config)
         inside.append(equal(f"parameters, {name}", counts[name], PUBLISHED))
         inside.append(equal("the same, counted by hand", by_hand(config), counts[name]))
-    usual = counted(ViTConfig(**{**SHARED, **sizes, "hidden": 4 * width}))
+    usual = counted(ViTConfig(**{**SHARED, **sizes, "mlp_width": 4 * width}))
     heads = counted(ViTConfig(**{**SHARED, **sizes}))
     by_row = {row["trained"]: row for row in found["rows"]}
-    said = {
+    labels = {
         name: f"{name}: test accuracy, "
         + (f"the worst of {seeds} seeds" if seeds > 1 else "one seed")
         for name, seeds in ((name, len(row["accuracy"])) for name, row in by_row.items())
     }
     *bare, well = by_row
-    inside.append(at_least(said[well], min(by_row[well]["accuracy"]), ACCURACY))
+    inside.append(at_least(labels[well], min(by_row[well]["accuracy"]), ACCURACY))
     low = min(mean(by_row[name]["accuracy"]) for name in bare)
     high = max(mean(by_row[name]["accuracy"]) for name in bare)
     return Evidence(
         deciding=f"{PUBLISHED:,}: {100 * low:.1f} to {100 * high:.1f}% bare, not 71.51%",
         inside=tuple(inside),
         outside=tuple(
-            at_least(said[name], min(by_row[name]["accuracy"]), ACCURACY) for name in bare
+            at_least(labels[name], min(by_row[name]["accuracy"]), ACCURACY) for name in bare
         ),
         controls=(
             equal("parameters, feed-forward four times as wide", usual, PUBLISHED),
@@ -104,13 +110,16 @@ def counted(config: ViTConfig) -> int:
 def by_hand(config: ViTConfig) -> int:
     """The same number from the sizes alone."""
     d, f, bias = config.width, config.hidden_width, int(config.bias)
-    pixels, tokens = config.channels * config.patch**2, (config.image // config.patch) ** 2
-    patches = (pixels + 1) * d + 2 * pixels * config.normalise_patches
-    extra = int(config.pool == "class")
+    pixels, tokens = (
+        config.channels * config.patch_size**2,
+        (config.image_size // config.patch_size) ** 2,
+    )
+    patches = (pixels + 1) * d + 2 * pixels * config.patch_norm
+    extra = int(config.pool == "cls")
     places = (tokens + extra) * d + extra * d  # and the class token itself
     norm = 2 * d
     block = 4 * (d + bias) * d + (d + bias) * f + (f + bias) * d + 2 * norm
-    widths = (d, *config.head, config.classes)
+    widths = (d, *config.head_hidden, config.num_classes)
     head = sum((a + 1) * b for a, b in pairwise(widths))
     return patches + places + config.layers * block + norm + head
 
@@ -123,7 +132,7 @@ def train(device: str) -> dict[str, Any]:
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for name, (recipe, layout, seeds) in TRAINED.items():
-            model = {"bias": True, "pool": "class", "normalise_patches": False, "head": ()}
+            model = {"bias": True, "pool": "cls", "patch_norm": False, "head_hidden": ()}
             changes = {f"model.{k}": v for k, v in {**model, **LAYOUTS[layout]}.items()}
             runs = [
                 trained(
@@ -131,8 +140,8 @@ def train(device: str) -> dict[str, Any]:
                 )
                 for seed in range(seeds)
             ]
-            judged = [run.task.judge(run.trained, run.data, run.held_out) for run in runs]
-            results.append((name, of_runs(runs, judged, runs[0].held_out), ""))
+            judged = [run.task.evaluate(run.trained, run.data, run.test_split) for run in runs]
+            results.append((name, of_runs(runs, judged, runs[0].test_split), ""))
     return condensed(results)
 
 
@@ -149,7 +158,7 @@ def condensed(results: Sequence[tuple[str, Mapping[str, Any], str]]) -> dict[str
             "parameters": found["parameters"],
             "epochs": [run["epochs"] for run in found["runs"]],
             "accuracy": [run["figures"]["accuracy"]["value"] for run in found["runs"]],
-            "train": [run["last"]["train.accuracy"] for run in found["runs"]],
+            "train": [run["last"]["train_eval/accuracy"] for run in found["runs"]],
         }
         for name, found, source in results
     ]

@@ -43,7 +43,7 @@ def measure(
     by_keys = (beta * (q.mT @ k)).softmax(0)  # each column of QᵀK: over the queries
     by_queries = (beta * (k.mT @ q)).softmax(0)  # each column of KᵀQ: over the keys
     along_rows = (beta * (k.mT @ q)).softmax(1)
-    read = attend(q.mT, k.mT, v.mT, beta=beta).read.mT
+    read = attend(q.mT, k.mT, v.mT, beta=beta).output.mT
     sums = (by_keys @ ones.mT)[:, 0]
     right = ones @ by_queries
     return Evidence(
@@ -96,9 +96,9 @@ def plot(evidence: Evidence) -> Figure:
 def ask(numbers: np.random.Generator) -> Question:
     scores = numbers.integers(-2, 4, (2, 2))
     columns = np.exp(scores) / np.exp(scores).sum(0)
-    said = "; ".join(", ".join(str(each) for each in row) for row in scores)
+    matrix = "; ".join(", ".join(str(each) for each in row) for row in scores)
     return Question(
-        f"$Q^\\top K = [{said}]$, with a row for each of two queries and $\\beta = 1$. If "
+        f"$Q^\\top K = [{matrix}]$, with a row for each of two queries and $\\beta = 1$. If "
         "softargmax is applied to its columns, what do the two weights of the first query sum to?",
         float(columns[0].sum()),
         why=f"${columns[0, 0]:.4g} + {columns[0, 1]:.4g}$, which is 1 only by chance",

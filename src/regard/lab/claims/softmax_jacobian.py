@@ -98,9 +98,9 @@ def ask(numbers: np.random.Generator) -> Question:
     z = np.sort(numbers.choice(np.arange(-3, 4), 3, replace=False)).astype(float)
     y = np.exp(z - z.max())
     y /= y.sum()
-    said = ", ".join(f"{score:g}" for score in z)
+    scores = ", ".join(f"{score:g}" for score in z)
     return Question(
-        f"For $z = ({said})$ and $y = \\mathrm{{softmax}}(z)$, what is "
+        f"For $z = ({scores})$ and $y = \\mathrm{{softmax}}(z)$, what is "
         "$\\partial y_1 / \\partial z_2$?",
         float(-y[0] * y[1]),
         why=f"$-y_1 y_2$ with $y_1 = {y[0]:.4g}$ and $y_2 = {y[1]:.4g}$",

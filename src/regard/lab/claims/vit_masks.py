@@ -41,7 +41,15 @@ def measure(image: int = 16, larger: int = 24, patch: int = 4, seed: int = 0) ->
         )
     torch.manual_seed(seed)
     model = ViT(
-        ViTConfig(image=image, patch=patch, width=16, layers=2, heads=2, pool="mean", init="2017")
+        ViTConfig(
+            image_size=image,
+            patch_size=patch,
+            width=16,
+            layers=2,
+            heads=2,
+            pool="mean",
+            init="xavier_uniform",
+        )
     )
     model = model.double().eval()
     several = torch.randn(3, 3, image, image, dtype=torch.float64)
@@ -99,9 +107,12 @@ def measure(image: int = 16, larger: int = 24, patch: int = 4, seed: int = 0) ->
 
 def placed(model: ViT, images: torch.Tensor) -> torch.Tensor:
     """The patches of images, with their positions on a grid of their own added."""
-    grid = (images.shape[-2] // model.config.patch, images.shape[-1] // model.config.patch)
+    grid = (
+        images.shape[-2] // model.config.patch_size,
+        images.shape[-1] // model.config.patch_size,
+    )
     patches: torch.Tensor = model.patches(images)
-    return model.place.at(grid).embed(patches, range(patches.shape[1]))
+    return model.pos_embed.resize(grid).embed(patches, range(patches.shape[1]))
 
 
 def encoded(model: ViT, x: torch.Tensor, where: Positions) -> torch.Tensor:

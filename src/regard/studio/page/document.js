@@ -6,7 +6,7 @@
  * before it. One that takes long says how far it is, and can be ended.
  */
 
-import { unitOf } from "regard/epochs";
+import { nameOf, unitOf } from "regard/epochs";
 import { waiting } from "studio/waiting";
 
 const SHOWN = 5; // answers that are listed
@@ -173,7 +173,7 @@ export function barOf(name, share, { html, format }, attributes = {}) {
 /** The heading of a view on one run: whose it is, and the way back. */
 export function headingOf({ id, data, figure }, words, { html, format }) {
   const told = ({ name, value }) =>
-    `${name.replaceAll(/[._]/g, " ")} ${format.quantity(value, unitOf(name))}`;
+    `${nameOf(name)} ${format.quantity(value, unitOf(name))}`;
   const known = [data && `trained on ${data}`, figure && told(figure)];
   const own = `#run/${encodeURIComponent(id)}`;
   const link = (href, name) => [html("a", { href }, name), " / "];

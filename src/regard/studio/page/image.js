@@ -209,6 +209,6 @@ async function prepared(file) {
 /** How large the run's pictures are, and whether they are grey, as its configuration says. */
 function picturesOf(config) {
   const tables = [config?.[config.kind], config?.model, ...Object.values(config ?? {})];
-  const table = tables.find((each) => Number.isInteger(each?.image)) ?? {};
-  return { size: table.image ?? null, grey: table.channels === 1 && table.image > 0 };
+  const table = tables.find((each) => Number.isInteger(each?.image_size)) ?? {};
+  return { size: table.image_size ?? null, grey: table.channels === 1 && table.image_size > 0 };
 }

@@ -148,15 +148,18 @@ export async function render(element, context) {
   function figures(rows) {
     const last = rows.at(-1) ?? {};
     const best = run.figure;
-    const name = Object.keys(last).find((key) => key.startsWith("validation."));
-    const quantity = name?.slice("validation.".length);
-    const kept = rows.findLast((line) => line.best === true)?.[name] ?? best?.value;
+    const name = Object.keys(last).find((key) => key.startsWith("val/"));
+    const quantity = name?.slice("val/".length);
+    const kept = rows.findLast((line) => line.is_best === true)?.[name] ?? best?.value;
     const found = [
       name && [`best ${wordsOf(quantity)}`, format.quantity(kept, unitOf(quantity))],
       name && [`last ${wordsOf(quantity)}`, format.quantity(last[name], unitOf(quantity))],
-      last.loss !== undefined && ["loss of the last epoch", format.number(last.loss)],
+      last["train/loss"] !== undefined && [
+        "loss of the last epoch",
+        format.number(last["train/loss"]),
+      ],
       Number.isFinite(run.parameters) && ["parameters", format.number(run.parameters)],
-      last.seconds && ["time in training", duration(last.seconds)],
+      last.train_seconds && ["time in training", duration(last.train_seconds)],
     ];
     return found
       .filter(Boolean)
@@ -266,8 +269,8 @@ export function curves(element, title, { html, empty, colour }) {
 
   /** A dot on the epoch whose weights are kept. */
   function best(lines, quantity) {
-    const at = lines.findLastIndex((line) => line.best === true);
-    const value = lines[at]?.[`validation.${quantity}`];
+    const at = lines.findLastIndex((line) => line.is_best === true);
+    const value = lines[at]?.[`val/${quantity}`];
     if (lines.length < 2 || !Number.isFinite(value)) return [];
     return [{ ink: inkOf("validation"), x: epochOf(lines[at], at), y: value, shape: "dot" }];
   }

@@ -4,7 +4,7 @@
  * Runs that are ticked have their curves drawn side by side. The address keeps which these are.
  */
 
-import { unitOf } from "regard/epochs";
+import { nameOf, unitOf } from "regard/epochs";
 import { ago, pause, spark, state } from "studio/run";
 import { welcome } from "studio/start";
 
@@ -130,7 +130,7 @@ export async function render(element, context) {
           { class: "best" },
           run.figure && [
             html("b", {}, figure(run.figure)),
-            html("span", { class: "note" }, run.figure.name.replaceAll(/[._]/g, " ")),
+            html("span", { class: "note" }, nameOf(run.figure.name)),
           ],
         ),
         html(

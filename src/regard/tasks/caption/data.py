@@ -26,7 +26,7 @@ from regard.errors import UserError
 from regard.run_folder import RunFolder
 from regard.tasks.caption.config import IMAGENET, OWN, CaptionConfig
 from regard.tasks.caption.features import SIZE, KeptFeatures, imagenet_inputs, kept_features
-from regard.tasks.image_data import ImageFacts, batch_seeds, placed, resident, statistics
+from regard.tasks.image_data import ImageMetadata, batch_seeds, placed, resident, statistics
 
 SCENES = "scenes"
 POOL = 16  # batches whose images are sorted by the length of their captions
@@ -36,7 +36,7 @@ Words = WordVocabulary | BytePairVocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts(ImageFacts):
+class Metadata(ImageMetadata):
     """What a run must know of its data to be used without them."""
 
     vocabulary: str  # as its `to_text` gives it
@@ -54,7 +54,7 @@ class CaptionData:
     """A set of captioned images at the size of the encoder, and its facts."""
 
     captions: CaptionSet
-    facts: Facts
+    metadata: Metadata
     drawn: bool = False  # whether these are scenes, of which it is known what is true
     own: bool = True  # whether its training captions are those that the model learnt
 
@@ -65,20 +65,20 @@ class CaptionData:
     @cached_property
     def numbers(self) -> list[list[list[int]]]:
         """The training captions as numbers, image by image, however long."""
-        words = self.facts.words
+        words = self.metadata.words
         return [[words.encode(text) for text in texts] for texts in self.captions.train.captions]
 
     def words(self) -> str:
         """One line: what there is."""
-        train, validation, test = self.facts.images
+        train, validation, test = self.metadata.images
         texts = sum(map(len, self.captions.train.captions))
-        long = sum(len(text) > self.facts.longest for each in self.numbers for text in each)
-        cut = f" ({long:,} cut to their first {self.facts.longest} words)" if long else ""
-        skipped = f", {len(self.facts.skipped)} left out" if self.facts.skipped else ""
-        words = len(self.facts.words)
+        long = sum(len(text) > self.metadata.longest for each in self.numbers for text in each)
+        cut = f" ({long:,} cut to their first {self.metadata.longest} words)" if long else ""
+        skipped = f", {len(self.metadata.skipped)} left out" if self.metadata.skipped else ""
+        words = len(self.metadata.words)
         return (
             f"{self.name}: {train:,} images to train on with {texts:,} captions{cut}, "
-            f"{validation:,} to choose by, {test:,} to test; {words:,} words{skipped}"
+            f"{validation:,} for validation, {test:,} to test; {words:,} words{skipped}"
         )
 
 
@@ -89,14 +89,14 @@ def read(config: CaptionConfig) -> CaptionData:
         if not len(found[name]):
             raise UserError(f"{found.name} has no image in {name}; training needs some")
     try:
-        vocabulary = fit_vocabulary(found.train.texts(), config.vocabulary)
+        vocabulary = fit_vocabulary(found.train.texts(), config.tokenizer)
     except ValueError as trouble:
         raise UserError(f"{found.name}: {trouble}") from None
-    longest = config.model.length - 2  # its start and its end have places too
+    longest = config.model.context_length - 2  # its start and its end have places too
     mean, deviation = scale_for(config, found.train.images)
     return CaptionData(
         found,
-        Facts(
+        Metadata(
             data=found.name,
             digest=found.digest,
             size=size_for(config),
@@ -112,7 +112,7 @@ def read(config: CaptionConfig) -> CaptionData:
     )
 
 
-def read_other(config: CaptionConfig, facts: Facts, name: str) -> CaptionData:
+def read_other(config: CaptionConfig, facts: Metadata, name: str) -> CaptionData:
     """Data that a run was not trained on; its words and its pixels stay as it knows them."""
     config = change(config, {"data": name})
     found = captioned(config)
@@ -127,13 +127,13 @@ def captioned(config: CaptionConfig) -> CaptionSet:
     """Images at the size of the encoder, with their captions."""
     size = size_for(config)
     if config.data == SCENES:
-        return scene_set(config.scenes, size=size)  # a folder of that name is ./scenes
-    found = read_captions(config.data, skip_bad=config.skip_bad)
-    return at_one_size(found, size, config.skip_bad)
+        return scene_set(config.num_scenes, size=size)  # a folder of that name is ./scenes
+    found = read_captions(config.data, skip_bad=config.skip_invalid)
+    return at_one_size(found, size, config.skip_invalid)
 
 
 def size_for(config: CaptionConfig) -> int:
-    return SIZE if config.encoder == IMAGENET else config.model.encoder.image
+    return SIZE if config.encoder == IMAGENET else config.model.encoder.image_size
 
 
 def scale_for(config: CaptionConfig, images: Images) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -152,7 +152,9 @@ def at_one_size(found: CaptionSet, size: int, skip_bad: bool) -> CaptionSet:
     except UserError as trouble:
         if skip_bad:
             raise
-        raise trouble.reworded(f"{trouble}; --skip-bad leaves out what cannot be read") from None
+        raise trouble.reworded(
+            f"{trouble}; --skip-invalid leaves out what cannot be read"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -180,11 +182,11 @@ class CaptionBatches:
     def __init__(self, config: CaptionConfig, data: CaptionData, device: torch.device) -> None:
         self.data, self.device, self.seed = data, device, config.train.seed
         self.count = len(data.captions.train)
-        self.batch, self.texts = min(config.batch, self.count), config.texts
-        longest = data.facts.longest
+        self.batch, self.texts = min(config.batch_size, self.count), config.captions_per_image
+        longest = data.metadata.longest
         lines = [text[:longest] for texts in data.numbers for text in texts]
         self.lengths = np.array([len(line) for line in lines])
-        self.lines = lined(lines, data.facts, np.int32).to(device)
+        self.lines = lined(lines, data.metadata, np.int32).to(device)
         self.counts = np.array([len(texts) for texts in data.numbers])
         self.firsts = self.counts.cumsum() - self.counts
         images = data.captions.train.images
@@ -192,7 +194,7 @@ class CaptionBatches:
         self.pixels: UInt8[Tensor, "n k y x"] | None = None
         if config.kept:
             self.kept = kept_features(
-                images, device, mirrored=config.augment.flip, depth=config.depth
+                images, device, mirrored=config.augment.hflip, depth=config.feature_stage
             )
         else:
             self.pixels = resident(images, device)
@@ -206,7 +208,7 @@ class CaptionBatches:
         rows = self.group(draw, chosen)
         mirrored = (draw.random(self.count) < 0.5)[rows]
         texts = chosen[rows].reshape(len(rows), -1)
-        widths = width_of(self.lengths[texts].max(1), self.data.facts)
+        widths = width_of(self.lengths[texts].max(1), self.data.metadata)
         there = [torch.from_numpy(part).to(self.device) for part in (rows, mirrored, texts)]
         seeds = batch_seeds(self.seed, number, len(self))
         for at in range(start, len(self)):
@@ -241,7 +243,7 @@ class CaptionBatches:
         return order.reshape(len(self), self.batch)[draw.permutation(len(self))]
 
 
-def lined(lines: list[list[int]], facts: Facts, kind: type = np.int64) -> Int[Tensor, "r n"]:
+def lined(lines: list[list[int]], facts: Metadata, kind: type = np.int64) -> Int[Tensor, "r n"]:
     """Captions from start to end, one under the other, padded to one length."""
     words = facts.words
     start, end, n = words.start, words.end, int(width_of(max(map(len, lines)), facts))
@@ -251,7 +253,7 @@ def lined(lines: list[list[int]], facts: Facts, kind: type = np.int64) -> Int[Te
     return torch.from_numpy(out)
 
 
-def width_of(longest: Any, facts: Facts) -> Any:
+def width_of(longest: Any, facts: Metadata) -> Any:
     """What captions of so many words at most are padded to, start and end included."""
     n = -(-(longest + 1) // ROUND) * ROUND  # a model is given all but the last
     return 1 + np.minimum(n, facts.longest + 1)
@@ -260,17 +262,19 @@ def width_of(longest: Any, facts: Facts) -> Any:
 Source = Callable[[slice], Tensor]
 
 
-def source_of(config: CaptionConfig, facts: Facts, images: Images, device: torch.device) -> Source:
+def source_of(
+    config: CaptionConfig, facts: Metadata, images: Images, device: torch.device
+) -> Source:
     """A function from rows of a split to what the model takes: images made ready, or features."""
     if config.kept:
-        kept = kept_features(images, device, mirrored=False, depth=config.depth)
+        kept = kept_features(images, device, mirrored=False, depth=config.feature_stage)
         return lambda rows: kept.rows(rows, device).float()
     pixels = placed(images, device)
     ready = inputs_of(config, facts)
     return lambda rows: ready(pixels(rows).float() / 255)
 
 
-def inputs_of(config: CaptionConfig, facts: Facts) -> Callable[[Tensor], Tensor]:
+def inputs_of(config: CaptionConfig, facts: Metadata) -> Callable[[Tensor], Tensor]:
     """How pixels in 0 … 1 become the encoder's numbers."""
     if config.encoder == IMAGENET:
         return imagenet_inputs

@@ -42,7 +42,7 @@ def draw(run: Run, path: Path, row: int = 0) -> None:
     pictures = [*run.items(split="test", indices=row)]
     seen = seen_of(trained, pictures)
     texts = written(trained, seen)
-    (maps,) = maps_of(captioner(trained), seen, texts, trained.config, trained.facts)
+    (maps,) = maps_of(captioner(trained), seen, texts, trained.config, trained.metadata)
     words = texts[0].entries
     if words:
         boxes = boxes_of(words, "test", row)

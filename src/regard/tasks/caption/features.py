@@ -113,9 +113,9 @@ def kept_features(
 
 
 def kept(images: Images, device: torch.device, mirrored: bool, depth: int) -> Features:
-    said = f"{DIGEST} {SIZE} {depth} {mirrored} {images.digest()}"
+    key = f"{DIGEST} {SIZE} {depth} {mirrored} {images.digest()}"
     folder = cache_folder() / "features"
-    path = folder / f"{hashlib.sha256(said.encode()).hexdigest()[:32]}.npy"
+    path = folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.npy"
     shape = (len(images), math.prod(grid(depth)), width(depth))
     found = read(path, shape)
     if found is not None:

@@ -17,11 +17,12 @@ from regard.evaluation.cider import cider
 from regard.evaluation.ptb import words as ptb_words
 from regard.models.captioner import Captioner
 from regard.models.sizes import numbers_held
-from regard.tasks.caption.config import CaptionConfig, WritingConfig
+from regard.run_folder.metric_lines import metric
+from regard.tasks.caption.config import CaptionConfig, CaptionGenerationConfig
 from regard.tasks.caption.data import (
     CaptionBatch,
     CaptionData,
-    Facts,
+    Metadata,
     inputs_of,
     lined,
     source_of,
@@ -31,10 +32,10 @@ from regard.training.fit import Measure
 from regard.training.step import Objective
 
 SAMPLE = 256  # images that are written about after each epoch, of validation and of training
-TRUE, CIDER = "true", "CIDEr-D"
+TRUE, CIDER = "true_captions", "CIDEr-D"
 
 
-def objective(config: CaptionConfig, facts: Facts) -> Objective:
+def objective(config: CaptionConfig, facts: Metadata) -> Objective:
     """Show the model images and the words so far; sum its loss over the next words."""
     augment, ready = Augment(config.augment), inputs_of(config, facts)
 
@@ -47,13 +48,13 @@ def objective(config: CaptionConfig, facts: Facts) -> Objective:
             seen = batch.seen.float()
         # No mask for the padding: it comes after all words, and nothing earlier reads it.
         logits = model(seen, batch.words[:, :-1])
-        return loss_of(logits, batch.words[:, 1:], facts, config.smoothing)
+        return loss_of(logits, batch.words[:, 1:], facts, config.label_smoothing)
 
     return of
 
 
 def loss_of(
-    logits: Tensor, wanted: Tensor, facts: Facts, smoothing: float = 0.0
+    logits: Tensor, wanted: Tensor, facts: Metadata, smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Cross-entropy summed over the words that are no padding, and how many there are."""
     padding = facts.words.padding
@@ -78,7 +79,7 @@ def measure(config: CaptionConfig, data: CaptionData, device: torch.device) -> M
     images = {
         name: data.captions[name].images if config.kept else parts[name].images for name in parts
     }
-    sources = {name: source_of(config, data.facts, images[name], device) for name in parts}
+    sources = {name: source_of(config, data.metadata, images[name], device) for name in parts}
     loss = {name: losses(config, data, part, device) for name, part in parts.items()}
     judge = {name: judge_of(data, name, part) for name, part in parts.items()}
     figure = TRUE if data.drawn else CIDER
@@ -87,9 +88,13 @@ def measure(config: CaptionConfig, data: CaptionData, device: torch.device) -> M
         assert isinstance(model, Captioner)
         figures = {}
         for name, part in parts.items():
-            said = write_all(model, sources[name], len(part), data.facts, WritingConfig())
-            figures[f"{name}.{figure}"] = float(judge[name]([text.text for text in said]).mean())
-            figures[f"{name}.loss"] = loss[name](model, sources[name])
+            written = write_all(
+                model, sources[name], len(part), data.metadata, CaptionGenerationConfig()
+            )
+            figures[metric(name, figure)] = float(
+                judge[name]([text.text for text in written]).mean()
+            )
+            figures[metric(name, "loss")] = loss[name](model, sources[name])
         return figures
 
     return of
@@ -113,10 +118,12 @@ def measured(data: CaptionData) -> int:
 def held(config: CaptionConfig, data: CaptionData | None) -> int:
     """Numbers that a step holds at the least: patches in the encoder, two words of each caption."""
     model, count = config.model, 1 if data is None else len(data.captions.train)
-    images = min(config.batch, count)
+    images = min(config.batch_size, count)
     rows, columns = model.encoder.grid
-    seen = 0 if model.context_width is not None else images * rows * columns
-    return numbers_held(model.encoder, seen) + numbers_held(model, 2 * images * config.texts)
+    seen = 0 if model.encoder_width is not None else images * rows * columns
+    return numbers_held(model.encoder, seen) + numbers_held(
+        model, 2 * images * config.captions_per_image
+    )
 
 
 def judge_of(
@@ -142,7 +149,7 @@ def losses(
     config: CaptionConfig, data: CaptionData, part: CaptionSplit, device: torch.device
 ) -> Callable[[Captioner, Callable[[slice], Tensor]], float]:
     """A function that gives the loss of a word in the first caption of each image."""
-    facts, at_once = data.facts, 64
+    facts, at_once = data.metadata, 64
     numbers = [facts.words.encode(texts[0])[: facts.longest] for texts in part.captions]
     lines = [
         lined(numbers[at : at + at_once], facts).to(device)

@@ -22,27 +22,27 @@ from regard.evaluation.bootstrap import (
     mean_of,
     unseen,
 )
-from regard.evaluation.captions import Scores
+from regard.evaluation.captions import CaptionMetrics
 from regard.evaluation.grounding import Grounding, Head, Looks, choose_head, ground, scene_targets
 from regard.evaluation.ptb import words as ptb_words
 from regard.models.captioner import Captioner
 from regard.tasks.caption.config import CaptionConfig
-from regard.tasks.caption.data import CaptionData, Facts, Source, part_of, source_of
+from regard.tasks.caption.data import CaptionData, Metadata, Source, part_of, source_of
 from regard.tasks.caption.loss import CIDER, TRUE, truths
 from regard.tasks.caption.writing import AT_ONCE, Written, maps_of, write_all
 from regard.tasks.task import Trained
 
-CaptionWriter = Trained[CaptionConfig, Facts]
+CaptionWriter = Trained[CaptionConfig, Metadata]
 LOOKED = 400  # captions of a split on which looking is measured
 WORDLESS = "wordless-as-it-is"
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class Evaluation:
     """Every figure of a split, and the captions themselves."""
 
     captions: tuple[str, ...]
-    scores: Scores
+    scores: CaptionMetrics
     truth: Interval | None = None  # the share of captions that are true, where that is known
     grounding: Grounding | None = None  # where it looked, where that is known
 
@@ -53,7 +53,10 @@ class Judgement:
         if self.grounding is not None:
             for name in ("attention", "uniform", "shuffled"):
                 aim = getattr(self.grounding, name)
-                figures |= {f"pointing, {name}": aim.pointing, f"inside, {name}": aim.mass}
+                figures |= {
+                    f"pointing_game, {name}": aim.pointing,
+                    f"attention_mass, {name}": aim.mass,
+                }
         return {
             **{name: interval._asdict() for name, interval in figures.items()},
             "grounding": None if self.grounding is None else self.grounding.to_values(),
@@ -62,13 +65,13 @@ class Judgement:
         }
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Judgement:
+    def from_values(cls, values: Mapping[str, Any]) -> Evaluation:
         """What `to_values` was made of."""
         try:
             looked = values["grounding"]
             found = cls(
                 all_of(str, values["captions"]),
-                Scores.from_values(values["scores"]),
+                CaptionMetrics.from_values(values["scores"]),
                 interval_from(values[TRUE]) if TRUE in values else None,
                 None if looked is None else Grounding.from_values(looked),
             )
@@ -79,22 +82,22 @@ class Judgement:
             raise ValueError(f"these are not the values of a judgement: {trouble}") from None
 
 
-def judge(trained: CaptionWriter, data: CaptionData, split: str) -> Judgement:
+def judge(trained: CaptionWriter, data: CaptionData, split: str) -> Evaluation:
     """Write a caption for every image of a split, and compare."""
     part, source = part_of(data, split), source_for(trained, data, split)
     model = captioner(trained)
-    said = write_all(model, source, len(part), trained.facts, trained.config.writing)
-    texts = tuple(text.text for text in said)
+    written = write_all(model, source, len(part), trained.metadata, trained.config.generation)
+    texts = tuple(text.text for text in written)
     learnt = data.captions.train.texts() if data.own else None
     scores = scoring.assess(texts, comparable(part.captions), learnt)
     if not data.drawn:
-        return Judgement(texts, scores)
+        return Evaluation(texts, scores)
     right = truths(texts, split)
-    return Judgement(
+    return Evaluation(
         texts,
         scores,
         share(right),
-        looked(trained, data, split, said),
+        looked(trained, data, split, written),
     )
 
 
@@ -117,13 +120,13 @@ def share(right: Float64[np.ndarray, "n"]) -> Interval:
 
 
 def looked(
-    trained: CaptionWriter, data: CaptionData, split: str, said: list[Written]
+    trained: CaptionWriter, data: CaptionData, split: str, written: list[Written]
 ) -> Grounding | None:
     """Where the model looked when it named things, with the head that validation chooses."""
     head = head_of(trained, data)
     if head is None:
         return None
-    looks = looks_of(trained, data, split, said[:LOOKED])
+    looks = looks_of(trained, data, split, written[:LOOKED])
     return ground(looks, head) if len(looks) > 1 else None  # an untrained model names nothing
 
 
@@ -131,21 +134,23 @@ def head_of(trained: CaptionWriter, data: CaptionData) -> Head | None:
     """The head that points best on validation, or None where no caption there names a thing."""
     source, part = source_for(trained, data, "validation"), data.captions.validation
     count = min(LOOKED, len(part))
-    said = write_all(captioner(trained), source, count, trained.facts, trained.config.writing)
-    looks = looks_of(trained, data, "validation", said)
+    written = write_all(
+        captioner(trained), source, count, trained.metadata, trained.config.generation
+    )
+    looks = looks_of(trained, data, "validation", written)
     return choose_head(looks) if looks else None
 
 
 def looks_of(
-    trained: CaptionWriter, data: CaptionData, split: str, said: list[Written]
+    trained: CaptionWriter, data: CaptionData, split: str, written: list[Written]
 ) -> list[Looks]:
     """The maps of captions that name things, and the boxes of those things."""
     source, found = source_for(trained, data, split), []
-    layers = len(captioner(trained).decoder)
-    for start in range(0, len(said), AT_ONCE):
-        some = said[start : start + AT_ONCE]
+    layers = len(captioner(trained).blocks)
+    for start in range(0, len(written), AT_ONCE):
+        some = written[start : start + AT_ONCE]
         seen = source(slice(start, start + len(some)))
-        maps = maps_of(captioner(trained), seen, some, trained.config, trained.facts)
+        maps = maps_of(captioner(trained), seen, some, trained.config, trained.metadata)
         for row, (text, looks) in enumerate(zip(some, maps, strict=True), start):
             targets = scene_targets(text.text, scene(row, split), text.entries)
             if targets:
@@ -153,7 +158,7 @@ def looks_of(
     return found
 
 
-def summary(judged: Judgement, split: str) -> str:
+def summary(judged: Evaluation, split: str) -> str:
     """Lines for a terminal."""
     lines = [split]
     if judged.truth is not None:
@@ -172,4 +177,4 @@ def captioner(trained: CaptionWriter) -> Captioner:
 
 def source_for(trained: CaptionWriter, data: CaptionData, split: str) -> Source:
     part = part_of(data, split)
-    return source_of(trained.config, trained.facts, part.images, torch.device(trained.device))
+    return source_of(trained.config, trained.metadata, part.images, torch.device(trained.device))

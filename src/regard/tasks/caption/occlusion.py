@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.inspection.occlusion import Falls, Tell, patch_falls
+from regard.inspection.occlusion import Occlusion, Tell, patch_falls
 from regard.tasks.caption.metrics import CaptionWriter, captioner
 from regard.tasks.caption.predict import encoded, images_of, written
 from regard.tasks.caption.writing import grid_of, words_shown
@@ -17,23 +17,23 @@ from regard.tasks.image_inputs import Picture
 
 
 @torch.no_grad()
-def falls(trained: CaptionWriter, picture: Picture, tell: Tell) -> Falls:
+def falls(trained: CaptionWriter, picture: Picture, tell: Tell) -> Occlusion:
     """How far the probability of each word falls without each patch, the words before it given.
 
     The caption stays the one that is written of the whole picture.
     """
     images = images_of(trained, [picture])
     (text,) = written(trained, encoded(trained, images))
-    names, places = words_shown(text, trained.facts)
+    names, places = words_shown(text, trained.metadata)
 
     def probability(some: Float[Tensor, "b k y x"]) -> Float[Tensor, "b words"]:
         return word_shares(trained, encoded(trained, some), text.numbers, places)
 
     if not names:
         rows, columns = grid_of(trained.config)
-        return Falls((), np.zeros(0), np.zeros((0, rows, columns)))
+        return Occlusion((), np.zeros(0), np.zeros((0, rows, columns)))
     whole = probability(images)[0].double().cpu().numpy()
-    return Falls(
+    return Occlusion(
         names, whole, patch_falls(probability, images[0], grid_of(trained.config), tell=tell)
     )
 
@@ -45,9 +45,9 @@ def word_shares(
 
     `places` are where words begin: one in pieces has the product of theirs.
     """
-    model, start = captioner(trained), trained.facts.words.start
+    model, start = captioner(trained), trained.metadata.words.start
     lines = torch.tensor([[start, *numbers[:-1]]], device=seen.device).expand(len(seen), -1)
-    chances = model.decode(lines, model.encode(seen)).float().log_softmax(-1)
+    chances = model.next_token_logits(lines, model.encode(seen)).float().log_softmax(-1)
     index = torch.tensor(numbers, device=seen.device).expand(len(seen), -1)
     pieces = chances.gather(-1, index[..., None])[..., 0]
     ends = [*places[1:], len(numbers)]

@@ -24,7 +24,7 @@ BROKEN = "\ufffd"  # what stands for bytes that are no letter, or not yet
 
 
 @dataclass(frozen=True)
-class Answer:
+class Prediction:
     """What the model says of one image, and what people said of it, if that is known."""
 
     name: str
@@ -56,25 +56,25 @@ def parse_inputs(
 
         return OwnSplit(own.name, "rows", len(part), item)
 
-    return parse_images(inputs, trained.facts, open_split)
+    return parse_images(inputs, trained.metadata, open_split)
 
 
-def predict(trained: CaptionWriter, pictures: Sequence[Picture]) -> list[Answer]:
+def predict(trained: CaptionWriter, pictures: Sequence[Picture]) -> list[Prediction]:
     """A caption for each picture."""
     answers = []
     for start in range(0, len(pictures), 64):
         group = pictures[start : start + 64]
         texts = written(trained, seen_of(trained, group))
         answers += [
-            Answer(picture.name, text.text, text.score, picture.truth)
+            Prediction(picture.name, text.text, text.score, picture.truth)
             for picture, text in zip(group, texts, strict=True)
         ]
     return answers
 
 
-def speak(trained: CaptionWriter, picture: Picture, show: Show) -> Answer:
+def speak(trained: CaptionWriter, picture: Picture, show: Show) -> Prediction:
     """What `predict` says of one picture, each piece shown once no draft can take it back."""
-    words, shown = trained.facts.words, ""
+    words, shown = trained.metadata.words, ""
 
     def hear(_: int, numbers: list[int]) -> bool:
         nonlocal shown
@@ -84,15 +84,15 @@ def speak(trained: CaptionWriter, picture: Picture, show: Show) -> Answer:
             shown = text
         return False
 
-    seen, config = seen_of(trained, [picture]), trained.config.writing
-    (text,) = write(captioner(trained), seen, trained.facts, config, listen=hear)
+    seen, config = seen_of(trained, [picture]), trained.config.generation
+    (text,) = write(captioner(trained), seen, trained.metadata, config, listen=hear)
     if text.text.startswith(shown):
         show(text.text[len(shown) :])
-    return Answer(picture.name, text.text, text.score, picture.truth)
+    return Prediction(picture.name, text.text, text.score, picture.truth)
 
 
 def written(trained: CaptionWriter, seen: Tensor) -> list[Written]:
-    return write(captioner(trained), seen, trained.facts, trained.config.writing)
+    return write(captioner(trained), seen, trained.metadata, trained.config.generation)
 
 
 def seen_of(trained: CaptionWriter, pictures: Sequence[Picture]) -> Tensor:
@@ -103,7 +103,7 @@ def seen_of(trained: CaptionWriter, pictures: Sequence[Picture]) -> Tensor:
 def images_of(trained: CaptionWriter, pictures: Sequence[Picture]) -> Float[Tensor, "b k y x"]:
     """Pictures as the encoder takes them."""
     pixels = shared(np.stack([picture.pixels for picture in pictures])).to(trained.device)
-    return inputs_of(trained.config, trained.facts)(pixels.float() / 255)
+    return inputs_of(trained.config, trained.metadata)(pixels.float() / 255)
 
 
 @torch.no_grad()
@@ -113,4 +113,4 @@ def encoded(trained: CaptionWriter, images: Float[Tensor, "b k y x"]) -> Tensor:
         return images
     # Rounded as those that are kept, or a near tie between two words could go the other way.
     encoder = frozen_encoder().to(trained.device)
-    return encoder.features(images, trained.config.depth).half().float()
+    return encoder.features(images, trained.config.feature_stage).half().float()

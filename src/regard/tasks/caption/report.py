@@ -16,7 +16,7 @@ from regard.evaluation.captions import best, worst
 from regard.evaluation.grounding import Grounding, Head, scene_targets
 from regard.tasks.caption.data import CaptionData, part_of
 from regard.tasks.caption.loss import truths
-from regard.tasks.caption.metrics import CaptionWriter, Judgement, captioner
+from regard.tasks.caption.metrics import CaptionWriter, Evaluation, captioner
 from regard.tasks.caption.predict import seen_of, written
 from regard.tasks.caption.writing import maps_of, words_shown
 from regard.tasks.image_inputs import Picture
@@ -34,7 +34,7 @@ MAP_WORDS = (
 
 
 def views(
-    trained: CaptionWriter, data: CaptionData, split: str, judged: Judgement
+    trained: CaptionWriter, data: CaptionData, split: str, judged: Evaluation
 ) -> list[Section]:
     """The sections of a report that only a captioner has."""
     if (count := len(part_of(data, split))) != judged.scores.count:
@@ -66,7 +66,7 @@ def views(
     return sections
 
 
-def gallery(judged: Judgement, split: str) -> dict[str, Sequence[int]]:
+def gallery(judged: Evaluation, split: str) -> dict[str, Sequence[int]]:
     """Which captions to show: of scenes false ones and true ones, else the best and the worst."""
     if judged.truth is None:
         return {
@@ -80,7 +80,7 @@ def gallery(judged: Judgement, split: str) -> dict[str, Sequence[int]]:
     }
 
 
-def headline(judged: Judgement) -> list[dict[str, Any]]:
+def headline(judged: Evaluation) -> list[dict[str, Any]]:
     def item(name: str, interval: Interval, unit: str = "%") -> dict[str, Any]:
         return {"name": name, "unit": unit, **interval._asdict()}
 
@@ -115,7 +115,7 @@ def items_of(
     trained: CaptionWriter,
     data: CaptionData,
     split: str,
-    judged: Judgement,
+    judged: Evaluation,
     rows: Sequence[int],
 ) -> list[dict[str, Any]]:
     part = part_of(data, split)
@@ -148,10 +148,10 @@ def caption_items(
         return []
     seen = seen_of(trained, pictures)
     texts = written(trained, seen)
-    maps = maps_of(captioner(trained), seen, texts, trained.config, trained.facts)
+    maps = maps_of(captioner(trained), seen, texts, trained.config, trained.metadata)
     items = []
     for at, (picture, text) in enumerate(zip(pictures, texts, strict=True)):
-        words, places = words_shown(text, trained.facts)
+        words, places = words_shown(text, trained.metadata)
         names, every = with_means(trained, maps[at][:, places], chosen)
         items.append(
             {
@@ -174,7 +174,7 @@ def with_means(
     chosen: Head | None,
 ) -> tuple[list[str], Float[np.ndarray, "views words rows columns"]]:
     """The head that points best first, if it is known; then the mean; then every head."""
-    layers = len(captioner(trained).decoder)
+    layers = len(captioner(trained).blocks)
     heads = len(maps) // layers
     names = [f"layer {at // heads + 1}, head {at % heads + 1}" for at in range(len(maps))]
     views, first = [maps.mean(0)], ["mean of all"]
@@ -207,8 +207,8 @@ def look(
         expect_one(path, len(pictures), "image")
         seen = seen_of(trained, pictures)
         texts = written(trained, seen)
-        (maps,) = maps_of(captioner(trained), seen, texts, trained.config, trained.facts)
-        words, places = words_shown(texts[0], trained.facts)
+        (maps,) = maps_of(captioner(trained), seen, texts, trained.config, trained.metadata)
+        words, places = words_shown(texts[0], trained.metadata)
         caption_figure(pictures[0].shown(), words, maps[:, places], path, caption=pictures[0].name)
 
     return Looked(document, draw)

@@ -24,12 +24,12 @@ from regard.tasks.caption.data import (
     SCENES,
     CaptionBatches,
     CaptionData,
-    Facts,
+    Metadata,
     read,
     read_other,
 )
 from regard.tasks.caption.loss import held, measure, measured, objective
-from regard.tasks.caption.metrics import Judgement, judge, summary
+from regard.tasks.caption.metrics import Evaluation, judge, summary
 from regard.tasks.caption.occlusion import falls
 from regard.tasks.caption.predict import parse_inputs, predict, speak
 from regard.tasks.caption.report import look, views
@@ -42,21 +42,23 @@ WEIGHTS = "model.safetensors"
 
 def settle(config: CaptionConfig, data: CaptionData) -> CaptionConfig:
     """The model as data and encoder want it: with their words and the width of their features."""
-    model, count = config.model, len(data.facts.words)
-    if model.words not in (CaptionerConfig().words, count):
+    model, count = config.model, len(data.metadata.words)
+    if model.vocab_size not in (CaptionerConfig().vocab_size, count):
         raise ConfigError(
-            f"model.words is {model.words}, and the vocabulary of {data.name} has {count}: leave "
-            "model.words out, or, if a run goes on, keep its data and its vocabulary as they were",
-            key="model.words",
-            value=model.words,
+            f"model.vocab_size is {model.vocab_size}, and the vocabulary of {data.name} has "
+            f"{count}: leave "
+            "model.vocab_size out, or, if a run goes on, keep its data and its vocabulary as "
+            "they were",
+            key="model.vocab_size",
+            value=model.vocab_size,
         )
-    seen_by, encoder, width = config.encoder, model.encoder, model.context_width
+    seen_by, encoder, width = config.encoder, model.encoder, model.encoder_width
     if seen_by == IMAGENET:
-        width = features.width(config.depth)
+        width = features.width(config.feature_stage)
     elif seen_by != OWN:
         encoder = encoder_of(config)
         seen_by = str(Path(seen_by).absolute())  # a run may be loaded from any folder
-    model = replace(model, words=count, encoder=encoder, context_width=width)
+    model = replace(model, vocab_size=count, encoder=encoder, encoder_width=width)
     return replace(
         config, data=lasting(config.data, (SCENES, FLICKR8K)), encoder=seen_by, model=model
     )
@@ -76,30 +78,30 @@ def encoder_of(config: CaptionConfig) -> ViTConfig:
         raise UserError(f"{config.encoder} is a run of {folder.about()['task']}, which has no ViT")
     if not (folder.path / WEIGHTS).exists():
         raise UserError(f"{config.encoder} has no {WEIGHTS} yet: no epoch of it is over")
-    if (found.image, found.channels) != (config.model.encoder.image, 3):
+    if (found.image_size, found.channels) != (config.model.encoder.image_size, 3):
         raise UserError(
-            f"{config.encoder} sees {found.image} × {found.image} pixels of {found.channels} "
-            f"channels, and this run reads {config.model.encoder.image} × "
-            f"{config.model.encoder.image} of 3: --model.encoder.image {found.image}"
+            f"{config.encoder} sees {found.image_size} × {found.image_size} pixels of "
+            f"{found.channels} channels, and this run reads {config.model.encoder.image_size} × "
+            f"{config.model.encoder.image_size} of 3: --model.encoder.image-size {found.image_size}"
         )
     return found
 
 
-def start_of(said: CaptionConfig, settled: CaptionConfig) -> Start | None:
+def start_of(given: CaptionConfig, settled: CaptionConfig) -> Start | None:
     """What an encoder from elsewhere decides, where that is not as it was said."""
-    if said.encoder == OWN:
+    if given.encoder == OWN:
         return None
-    ours, theirs = (to_values(config.model.encoder) for config in (said, settled))
+    ours, theirs = (to_values(config.model.encoder) for config in (given, settled))
     decides = {
         f"model.encoder.{name}": "is an EfficientNet, and no ViT"
-        if said.encoder == IMAGENET
+        if given.encoder == IMAGENET
         else f"has {value!r}"
         for name, value in theirs.items()
-        if said.encoder == IMAGENET or ours[name] != value
+        if given.encoder == IMAGENET or ours[name] != value
     }
-    if said.model.context_width != (width := settled.model.context_width):
-        decides["model.context_width"] = f"has {width}"
-    return Start(f"encoder={said.encoder!r}", decides)
+    if given.model.encoder_width != (width := settled.model.encoder_width):
+        decides["model.encoder_width"] = f"has {width}"
+    return Start(f"encoder={given.encoder!r}", decides)
 
 
 def model_of(folder: RunFolder) -> Any:
@@ -108,12 +110,12 @@ def model_of(folder: RunFolder) -> Any:
     return getattr(config, "chosen", config.model)  # where a run chose among several
 
 
-def build(config: CaptionConfig, facts: Facts, **options: Any) -> Captioner:
+def build(config: CaptionConfig, facts: Metadata, **options: Any) -> Captioner:
     """The model with its first weights; those of a trained encoder where it still is."""
     if config.encoder == IMAGENET:
         encoder: nn.Module | None = None
         if not config.kept:
-            encoder = come_trained(load_pretrained(config.depth).freeze(config.frozen))
+            encoder = come_trained(load_pretrained(config.feature_stage).freeze(config.freeze))
         return Captioner(config.model, encoder=encoder, **options)
     model = Captioner(config.model, **options)
     if config.encoder != OWN:
@@ -142,30 +144,30 @@ def begin_with(model: Captioner, run: Path) -> None:
         raise UserError(f"{run} does not fit the encoder: {trouble}") from None
 
 
-CAPTION: Task[CaptionConfig, CaptionData, Facts] = Task(
+CAPTION: Task[CaptionConfig, CaptionData, Metadata] = Task(
     name="caption",
     unit="words",
     batched="images",
     config=CaptionConfig,
-    facts=Facts,
-    read=read,
-    read_other=read_other,
-    settle=settle,
-    build=build,
+    metadata=Metadata,
+    load_data=read,
+    load_other_data=read_other,
+    resolve=settle,
+    build_model=build,
     batches=CaptionBatches,
-    objective=objective,
-    measure=measure,
+    loss=objective,
+    evaluate_quick=measure,
     measured=measured,
     held=held,
-    judge=judge,
+    evaluate=judge,
     summary=summary,
-    revive=Judgement.from_values,
+    from_dict=Evaluation.from_values,
     parse_inputs=parse_inputs,
     asks_about="images",
     predict=predict,
     look=look,
-    views=views,
+    report=views,
     start=start_of,
     speak=speak,
-    falls=falls,
+    occlusion=falls,
 )

@@ -14,11 +14,11 @@ from jaxtyping import Float32
 from torch import Tensor
 
 from regard.data.words import WordVocabulary
-from regard.generation.sample import Listen, Rules, beam_search, greedy
+from regard.generation.sample import GenerationConfig, Listen, beam_search, greedy
 from regard.inspection.caption_maps import caption_maps
 from regard.models.captioner import Captioner
-from regard.tasks.caption.config import CaptionConfig, WritingConfig
-from regard.tasks.caption.data import Facts, Source
+from regard.tasks.caption.config import CaptionConfig, CaptionGenerationConfig
+from regard.tasks.caption.data import Metadata, Source
 from regard.tasks.caption.features import grid as kept_grid
 
 AT_ONCE = 128  # images that are written about together
@@ -34,18 +34,18 @@ class Written:
     score: float  # its log-probability; divided by a power of its length, if beams were used
 
 
-def rules_of(facts: Facts, config: WritingConfig) -> Rules:
+def rules_of(facts: Metadata, config: CaptionGenerationConfig) -> GenerationConfig:
     """How captions begin and end. An unknown word is no word to write."""
     words = facts.words
     never = [words.padding, words.start]
     if "unknown" in words.specials:
         never.append(words.special("unknown"))
-    return Rules(
-        begin=words.start,
-        end=words.end,
-        longest=facts.longest + 1,
-        no_repeat=config.no_repeat,
-        never=tuple(never),
+    return GenerationConfig(
+        bos_id=words.start,
+        eos_id=words.end,
+        max_new_tokens=facts.longest + 1,
+        no_repeat_ngram_size=config.no_repeat_ngram_size,
+        suppress_tokens=tuple(never),
     )
 
 
@@ -53,15 +53,15 @@ def rules_of(facts: Facts, config: WritingConfig) -> Rules:
 def write(
     model: Captioner,
     seen: Tensor,
-    facts: Facts,
-    config: WritingConfig,
+    facts: Metadata,
+    config: CaptionGenerationConfig,
     *,
     listen: Listen | None = None,
 ) -> list[Written]:
     """One caption for each image, or for the features of each; a listener hears them grow."""
     rules = rules_of(facts, config)
-    if config.beams > 1:
-        beams, penalty = config.beams, config.penalty
+    if config.num_beams > 1:
+        beams, penalty = config.num_beams, config.length_penalty
         out = beam_search(model, seen, rules, beams=beams, length_penalty=penalty, listen=listen)
     else:
         out = greedy(model, seen, rules, listen=listen)
@@ -73,12 +73,12 @@ def write(
             words.decode(numbers),
             score,
         )
-        for numbers, score in zip(out.words, out.scores, strict=True)
+        for numbers, score in zip(out.tokens, out.scores, strict=True)
     ]
 
 
 def write_all(
-    model: Captioner, source: Source, count: int, facts: Facts, config: WritingConfig
+    model: Captioner, source: Source, count: int, facts: Metadata, config: CaptionGenerationConfig
 ) -> list[Written]:
     """A caption for each of the first `count` images of a source, in order."""
     found: list[Written] = []
@@ -87,7 +87,7 @@ def write_all(
     return found
 
 
-def words_shown(text: Written, facts: Facts) -> tuple[tuple[str, ...], list[int]]:
+def words_shown(text: Written, facts: Metadata) -> tuple[tuple[str, ...], list[int]]:
     """The words of a caption as people read them, and the place of the first entry of each.
 
     Byte pairs cut words, and even letters, into pieces that nobody can read.
@@ -118,13 +118,13 @@ def stands_alone(sign: str) -> bool:
 
 def grid_of(config: CaptionConfig) -> tuple[int, int]:
     """Rows and columns of the patches that the decoder reads."""
-    own = config.model.context_width is None
-    return config.model.encoder.grid if own else kept_grid(config.depth)
+    own = config.model.encoder_width is None
+    return config.model.encoder.grid if own else kept_grid(config.feature_stage)
 
 
 @torch.no_grad()
 def maps_of(
-    model: Captioner, seen: Tensor, texts: Sequence[Written], config: CaptionConfig, facts: Facts
+    model: Captioner, seen: Tensor, texts: Sequence[Written], config: CaptionConfig, facts: Metadata
 ) -> list[Float32[np.ndarray, "heads words rows columns"]]:
     """Where each head of each layer looked when it wrote each word, as shares of the image.
 

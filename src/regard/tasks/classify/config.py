@@ -22,11 +22,11 @@ class ClassifyConfig:
 
     data: str = "digits"
     """A name (`regard data` lists them), a folder with one sub-folder a class, or a csv."""
-    batch: int = 128
+    batch_size: int = 128
     """Images in a batch."""
-    smoothing: float = 0.0
+    label_smoothing: float = 0.0
     """Share of the target that is spread evenly over all classes."""
-    skip_bad: bool = False
+    skip_invalid: bool = False
     """Leave out images that cannot be read, and say which; without it one of them stops the run."""
     kind: Literal["vit", "davit"] = "vit"
     """Which model is trained: the ViT that `model` describes, or the DaViT of `davit`."""
@@ -43,12 +43,16 @@ class ClassifyConfig:
         check_kinds(self)
         if not self.data:
             raise FieldError("data is empty: name a set, a folder or a csv", "data")
-        if self.batch < 1:
+        if self.batch_size < 1:
             raise FieldError(
-                f"batch={self.batch}: there must be at least 1 image in a batch", "batch"
+                f"batch_size={self.batch_size}: there must be at least 1 image in a batch",
+                "batch_size",
             )
-        if not 0 <= self.smoothing < 1:
-            raise FieldError(f"smoothing={self.smoothing}: a share lies in 0 ≤ … < 1", "smoothing")
+        if not 0 <= self.label_smoothing < 1:
+            raise FieldError(
+                f"label_smoothing={self.label_smoothing}: a share lies in 0 ≤ … < 1",
+                "label_smoothing",
+            )
         for name in self.idle:
             self.expect_default(name)
 
@@ -72,10 +76,10 @@ class ClassifyConfig:
         """Refuse what is said of the model that is not trained, which would go unheard."""
         idle = getattr(self, name)
         for each in fields(idle):
-            said = getattr(idle, each.name)
-            if said != getattr(type(idle)(), each.name):
+            value = getattr(idle, each.name)
+            if value != getattr(type(idle)(), each.name):
                 raise FieldError(
-                    f"{name}.{each.name}={said!r} goes unheard, for kind={self.kind!r} is "
+                    f"{name}.{each.name}={value!r} has no effect: kind={self.kind!r} is "
                     f"described by {self.table}.…: leave it out, or take a recipe for that kind",
                     f"{name}.{each.name}",
                 )

@@ -20,13 +20,13 @@ from regard.errors import ConfigError, UserError
 from regard.hardware.memory import machine_memory
 from regard.models.sizes import in_bytes
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.image_data import ImageFacts, batch_seeds, resident, statistics
+from regard.tasks.image_data import ImageMetadata, batch_seeds, resident, statistics
 
 AHEAD = 4  # batches decoded before they are needed, where files are read anew each time
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts(ImageFacts):
+class Metadata(ImageMetadata):
     """What a run must know of its data to be used without them."""
 
     classes: tuple[str, ...]
@@ -37,7 +37,7 @@ class ClassifyData:
     """An image set at the size of the model, and its facts."""
 
     images: ImageSet
-    facts: Facts
+    metadata: Metadata
     enlarged: str = ""  # from which size, if images were smaller than the model reads them
 
     @property
@@ -46,11 +46,14 @@ class ClassifyData:
 
     def words(self) -> str:
         """One line: what there is."""
-        train, validation, test = self.facts.images
-        skipped = f", {len(self.facts.skipped)} unreadable left out" if self.facts.skipped else ""
+        train, validation, test = self.metadata.images
+        skipped = (
+            f", {len(self.metadata.skipped)} unreadable left out" if self.metadata.skipped else ""
+        )
         return (
-            f"{self.name}: {train:,} images to train on, {validation:,} to choose by, {test:,} to "
-            f"test, {len(self.facts.classes)} classes, {self.facts.size} × {self.facts.size} "
+            f"{self.name}: {train:,} training images, {validation:,} for validation, {test:,} for "
+            f"test, {len(self.metadata.classes)} classes, {self.metadata.size} × "
+            f"{self.metadata.size} "
             f"pixels{self.enlarged and f' (enlarged from {self.enlarged})'}{skipped}"
         )
 
@@ -58,7 +61,7 @@ class ClassifyData:
 def read(config: ClassifyConfig) -> ClassifyData:
     """The images a configuration names, at the size its model wants."""
     found = read_images(config.data)
-    enlarged = smaller(found, config.chosen.image)
+    enlarged = smaller(found, config.chosen.image_size)
     images, channels = sized(config, found)
     for name in ("train", "validation"):
         if not len(images[name]):
@@ -66,11 +69,11 @@ def read(config: ClassifyConfig) -> ClassifyData:
     mean, deviation = statistics(images.train.images)
     return ClassifyData(
         images,
-        Facts(
+        Metadata(
             data=images.name,
             digest=images.digest,
             classes=images.classes,
-            size=config.chosen.image,
+            size=config.chosen.image_size,
             channels=channels,
             mean=mean,
             deviation=deviation,
@@ -90,7 +93,7 @@ def smaller(found: ImageSet, size: int) -> str:
     return f"{rows} × {columns}" if min(rows, columns) < size else ""
 
 
-def read_other(config: ClassifyConfig, facts: Facts) -> ClassifyData:
+def read_other(config: ClassifyConfig, facts: Metadata) -> ClassifyData:
     """Images that a run was not trained on, with its classes; some of these may have none."""
     found = read_images(config.data, learning=False)
     if strange := [word for word in found.classes if word not in facts.classes]:
@@ -122,20 +125,21 @@ def sized(config: ClassifyConfig, found: ImageSet) -> tuple[ImageSet, Channels]:
     """Images at the size that the model wants, and how many channels they have then."""
     channels = 1 if config.chosen.channels == 1 else own_channels(found)
     expect_memory(config, found, channels)
-    return at_one_size(found, config.chosen.image, channels, config.skip_bad), channels
+    return at_one_size(found, config.chosen.image_size, channels, config.skip_invalid), channels
 
 
 def expect_memory(config: ClassifyConfig, found: ImageSet, channels: Channels) -> None:
     """Refuse images at a size at which memory does not hold them; files are kept on the disk."""
     there = [found[name].images for name in SPLITS]
     count = sum(len(images) for images in there if isinstance(images, ArrayImages))
-    size, room = config.chosen.image, machine_memory()
+    size, room = config.chosen.image_size, machine_memory()
     needed = count * channels * size * size
     if room is not None and needed > room:
         raise ConfigError(
-            f"{config.table}.image = {size} makes {in_bytes(needed)} of {count:,} images; this "
+            f"{config.table}.image_size = {size} makes {in_bytes(needed)} of {count:,} images; "
+            "this "
             f"machine has {in_bytes(room)}: take less",
-            key=f"{config.table}.image",
+            key=f"{config.table}.image_size",
             value=size,
         )
 
@@ -146,7 +150,9 @@ def at_one_size(found: ImageSet, size: int, channels: Channels, skip_bad: bool) 
     except UserError as trouble:
         if skip_bad:
             raise
-        raise trouble.reworded(f"{trouble}; --skip-bad leaves out what cannot be read") from None
+        raise trouble.reworded(
+            f"{trouble}; --skip-invalid leaves out what cannot be read"
+        ) from None
 
 
 def own_channels(images: ImageSet) -> Channels:

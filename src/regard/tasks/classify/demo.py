@@ -42,10 +42,10 @@ def one_of_each(run: Run) -> list[Picture]:
     """The first test image of every class."""
     test = run.data.images.test
     rows = [
-        int(np.flatnonzero(test.labels == number)[0]) for number in range(len(run.facts.classes))
+        int(np.flatnonzero(test.labels == number)[0]) for number in range(len(run.metadata.classes))
     ]
     return [
-        Picture(f"test:{row}", test.images[row], run.facts.classes[test.labels[row]])
+        Picture(f"test:{row}", test.images[row], run.metadata.classes[test.labels[row]])
         for row in rows
     ]
 

@@ -13,8 +13,9 @@ from torch.nn import functional as F
 from regard.data.augment import Augment, ImageBatch, Mixed
 from regard.data.images import Split
 from regard.models.sizes import numbers_held
+from regard.run_folder.metric_lines import metric
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.classify.data import ClassifyData, Facts
+from regard.tasks.classify.data import ClassifyData, Metadata
 from regard.tasks.image_data import placed
 from regard.training.fit import Measure
 from regard.training.step import Objective
@@ -23,7 +24,7 @@ AT_ONCE = 1024  # images in a batch without gradients, unless they are large
 PIXELS_AT_ONCE = AT_ONCE * 64 * 64
 
 
-def objective(config: ClassifyConfig, facts: Facts) -> Objective:
+def objective(config: ClassifyConfig, facts: Metadata) -> Objective:
     """Vary a batch, ask the model, and sum its loss."""
     augment = Augment(config.augment)
 
@@ -37,12 +38,12 @@ def objective(config: ClassifyConfig, facts: Facts) -> Objective:
 
 def loss_of(logits: Float[Tensor, "b classes"], mixed: Mixed, config: ClassifyConfig) -> Tensor:
     """Cross-entropy summed over a batch whose images may each show two classes."""
-    logits, smoothing = logits.float(), config.smoothing
+    logits, smoothing = logits.float(), config.label_smoothing
 
     def against(labels: Tensor) -> Tensor:
         return F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
 
-    if not (config.augment.mixup or config.augment.cutmix):
+    if not (config.augment.mixup_alpha or config.augment.cutmix_alpha):
         return against(mixed.labels).sum()
     return (mixed.weight * against(mixed.labels) + (1 - mixed.weight) * against(mixed.others)).sum()
 
@@ -54,16 +55,16 @@ def measure(config: ClassifyConfig, data: ClassifyData, device: torch.device) ->
     distance between the two is what the model has memorised and nothing else.
     """
     splits = {"validation": data.images.validation, "train": training_sample(data)}
-    asked = {name: scorer(split, data.facts, device) for name, split in splits.items()}
+    scorers = {name: scorer(split, data.metadata, device) for name, split in splits.items()}
 
     def of(model: nn.Module) -> dict[str, float]:
         figures = {}
         for name, split in splits.items():
-            logits = torch.from_numpy(asked[name](model))
+            logits = torch.from_numpy(scorers[name](model))
             labels = torch.from_numpy(split.labels)
             right = (logits.argmax(-1) == labels).double().mean()
-            figures[f"{name}.accuracy"] = float(right)
-            figures[f"{name}.loss"] = float(F.cross_entropy(logits.double(), labels))
+            figures[metric(name, "accuracy")] = float(right)
+            figures[metric(name, "loss")] = float(F.cross_entropy(logits.double(), labels))
         return figures
 
     return of
@@ -84,14 +85,14 @@ def held(config: ClassifyConfig, data: ClassifyData | None) -> int:
     """Numbers that a step holds at the least: of each image, its patches in every block."""
     model = config.chosen
     count = 1 if data is None else len(data.images.train)
-    patches = (model.image // model.patch) ** 2
-    return numbers_held(model, patches * min(config.batch, count))
+    patches = (model.image_size // model.patch_size) ** 2
+    return numbers_held(model, patches * min(config.batch_size, count))
 
 
 Scores = Float32[np.ndarray, "n classes"]
 
 
-def scorer(split: Split, facts: Facts, device: torch.device) -> Callable[[nn.Module], Scores]:
+def scorer(split: Split, facts: Metadata, device: torch.device) -> Callable[[nn.Module], Scores]:
     """A function that gives a model's scores for every image of a split, in order."""
     at_once = max(1, min(AT_ONCE, PIXELS_AT_ONCE // facts.size**2))
     count, pixels = len(split), placed(split.images, device)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.errors import UserError
 from regard.inspection.maps import image_maps
-from regard.inspection.occlusion import Falls, Tell, patch_falls
+from regard.inspection.occlusion import Occlusion, Tell, patch_falls
 from regard.inspection.places import has_places
 from regard.models.vit import ViT
 from regard.tasks.classify.predict import Classifier
@@ -18,7 +18,7 @@ from regard.tasks.image_inputs import Picture
 from regard.visualization.document import packed
 
 
-def falls(trained: Classifier, picture: Picture, tell: Tell) -> Falls:
+def falls(trained: Classifier, picture: Picture, tell: Tell) -> Occlusion:
     """How far the probability of the class that it says falls without each patch."""
     (image,) = prepared(trained, [picture])
 
@@ -29,11 +29,11 @@ def falls(trained: Classifier, picture: Picture, tell: Tell) -> Falls:
     with torch.no_grad():
         (shares,) = probability(image[None]).double().cpu().numpy()
     answer = int(shares.argmax())
-    side = trained.facts.size // trained.config.model.patch
+    side = trained.metadata.size // trained.config.model.patch_size
     found = patch_falls(
         lambda images: probability(images)[:, [answer]], image, (side, side), tell=tell
     )
-    return Falls((trained.facts.classes[answer],), shares[[answer]], found)
+    return Occlusion((trained.metadata.classes[answer],), shares[[answer]], found)
 
 
 def reads(trained: Classifier, picture: Picture, patch: int) -> dict[str, Any]:

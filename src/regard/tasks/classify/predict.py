@@ -13,29 +13,29 @@ from jaxtyping import Float32, UInt8
 from regard.data.images import SPLITS
 from regard.errors import UserError
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.classify.data import ClassifyData, Facts
+from regard.tasks.classify.data import ClassifyData, Metadata
 from regard.tasks.image_data import shared
 from regard.tasks.image_inputs import Picture, parse_images
 from regard.tasks.inputs import OwnSplit, Unreadable
 from regard.tasks.task import Trained
 
-Classifier = Trained[ClassifyConfig, Facts]
+Classifier = Trained[ClassifyConfig, Metadata]
 
 
 @dataclass(frozen=True)
-class Answer:
+class Prediction:
     """What the model says of one image: classes by falling probability."""
 
     name: str
     classes: tuple[str, ...]
-    shares: tuple[float, ...]
+    probabilities: tuple[float, ...]
     truth: str | None = None
 
     def __str__(self) -> str:
         known = "" if self.truth is None else f"  (it is {self.truth})"
         best = "  ".join(
             f"{share:6.1%} {word}"
-            for word, share in list(zip(self.classes, self.shares, strict=True))[:3]
+            for word, share in list(zip(self.classes, self.probabilities, strict=True))[:3]
         )
         return f"{self.name}:  {best}{known}"
 
@@ -43,7 +43,7 @@ class Answer:
         values: dict[str, Any] = {
             "input": self.name,
             "answer": self.classes[0],
-            "probabilities": dict(zip(self.classes, self.shares, strict=True)),
+            "probabilities": dict(zip(self.classes, self.probabilities, strict=True)),
         }
         return values if self.truth is None else {**values, "truth": self.truth}
 
@@ -60,36 +60,36 @@ def parse_inputs(
         part = own.images[split]
 
         def item(row: int) -> Picture:
-            truth = own.facts.classes[part.labels[row]]
+            truth = own.metadata.classes[part.labels[row]]
             pixels = np.ascontiguousarray(part.images[row])
             return Picture(f"{own.name} {split}:{row}", pixels, truth)
 
         return OwnSplit(own.name, "rows", len(part), item)
 
-    return parse_images(inputs, trained.facts, open_split, trained.facts.classes)
+    return parse_images(inputs, trained.metadata, open_split, trained.metadata.classes)
 
 
 @torch.no_grad()
 def probabilities(
     trained: Classifier, pixels: UInt8[np.ndarray, "n k y x"]
 ) -> Float32[np.ndarray, "n classes"]:
-    images = trained.facts.inputs(shared(pixels).to(trained.device))
+    images = trained.metadata.inputs(shared(pixels).to(trained.device))
     found: Float32[np.ndarray, "n classes"] = (
         trained.model(images).float().softmax(-1).cpu().numpy()
     )
     return found
 
 
-def predict(trained: Classifier, pictures: Sequence[Picture]) -> list[Answer]:
+def predict(trained: Classifier, pictures: Sequence[Picture]) -> list[Prediction]:
     """The classes of each picture, the most probable first."""
-    answers, names = [], trained.facts.classes
+    answers, names = [], trained.metadata.classes
     for start in range(0, len(pictures), 256):
         group = pictures[start : start + 256]
         shares = probabilities(trained, np.stack([picture.pixels for picture in group]))
         for picture, row in zip(group, shares, strict=True):
             order = np.argsort(-row, kind="stable")
             answers.append(
-                Answer(
+                Prediction(
                     picture.name,
                     tuple(names[at] for at in order),
                     tuple(float(row[at]) for at in order),

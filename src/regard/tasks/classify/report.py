@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.data.images import SPLITS, Split
 from regard.errors import UserError
-from regard.evaluation.classification import Answers, Assessment, assess, mistakes
+from regard.evaluation.classification import Answers, ClassificationMetrics, assess, mistakes
 from regard.inspection.faithfulness import Faithfulness, faithfulness
 from regard.inspection.maps import ImageMaps, image_maps
 from regard.inspection.places import CHANNEL_WORDS, expect_places, has_places
@@ -38,28 +38,28 @@ FAITHFUL, FEWER = 64, 24  # images on which faithfulness is measured, and of a l
 LARGE = 20e6  # parameters times patches: about 5 ms an image on one core
 STEPS, LOTS = 12, 3  # points of its curves after the first, and random orders to compare with
 HEADS_WORDS = (
-    "What the answer read of each patch, by layer and head. Rollout multiplies all layers. "
-    "Maps are recomputed from the queries and keys of this very pass."
+    "Attention to each patch, by layer and head. Rollout multiplies the maps of all layers. "
+    "Maps are recomputed from the queries and keys of this forward pass."
 )
 FAITHFUL_WORDS = (
-    "Patches are deleted, or shown, most read first, a hidden one showing the image's mean colour; "
-    "the probability of the model's own answer is followed. An order that matters beats a random "
-    "one: deletion falls sooner, insertion rises sooner. The gain is half the sum of both areas' "
-    "distances from random."
+    "Patches are deleted, or inserted, most attended first, a hidden one in the image's mean "
+    "colour; the probability of the predicted class is followed. An order that matters beats a "
+    "random one: deletion falls sooner, insertion rises sooner. The gain is half the sum of both "
+    "areas' distances from random."
 )
 
 Maps = dict[str, Any]  # of one picture, packed for the page
 
 
-def judge(trained: Classifier, data: ClassifyData, split: str) -> Assessment:
+def judge(trained: Classifier, data: ClassifyData, split: str) -> ClassificationMetrics:
     """Accuracy and calibration on a split, with intervals."""
     return assess(answers_on(trained, data, split))
 
 
 def answers_on(trained: Classifier, data: ClassifyData, split: str) -> Answers:
     part = part_of(data, split)
-    logits = torch.from_numpy(scorer(part, trained.facts, trained.device)(trained.model))
-    return Answers(logits.softmax(-1).numpy(), part.labels, trained.facts.classes)
+    logits = torch.from_numpy(scorer(part, trained.metadata, trained.device)(trained.model))
+    return Answers(logits.softmax(-1).numpy(), part.labels, trained.metadata.classes)
 
 
 def part_of(data: ClassifyData, split: str) -> Split:
@@ -72,11 +72,13 @@ def part_of(data: ClassifyData, split: str) -> Split:
     return part
 
 
-def views(trained: Classifier, data: ClassifyData, split: str, judged: Assessment) -> list[Section]:
+def views(
+    trained: Classifier, data: ClassifyData, split: str, judged: ClassificationMetrics
+) -> list[Section]:
     """The sections of a report that only a classifier has."""
     return [
         figures_section(judged, split, "images"),
-        *class_sections(judged, trained.facts.classes, "an image", "images"),
+        *class_sections(judged, trained.metadata.classes, "an image", "images"),
         *mistakes_sections(trained, data, split),
         *mattered(trained, data, split),
     ]
@@ -86,7 +88,7 @@ def mistakes_sections(trained: Classifier, data: ClassifyData, split: str) -> li
     part = part_of(data, split)
     rows = mistakes(answers_on(trained, data, split), MISTAKES)
     pictures = [
-        Picture(f"{split}:{row}", part.images[row], trained.facts.classes[part.labels[row]])
+        Picture(f"{split}:{row}", part.images[row], trained.metadata.classes[part.labels[row]])
         for row in map(int, rows)
     ]
     return attention_sections(trained, pictures, "Most confident mistakes")
@@ -137,14 +139,14 @@ def attention_items(
     items = []
     for picture, answer, its in zip(pictures, answers, maps, strict=True):
         image = picture.shown()
-        first = list(zip(answer.classes, answer.shares, strict=True))[:5]
+        first = list(zip(answer.classes, answer.probabilities, strict=True))[:5]
         items.append(
             {
                 "image": png_uri(image),
                 "width": image.shape[1],
                 "height": image.shape[0],
                 "title": picture.name,
-                "words": f"says {answer.classes[0]} ({answer.shares[0]:.1%})"
+                "words": f"says {answer.classes[0]} ({answer.probabilities[0]:.1%})"
                 + ("" if picture.truth is None else f", is {picture.truth}"),
                 "answers": [{"name": name, "share": share} for name, share in first],
                 "truth": picture.truth,
@@ -161,13 +163,13 @@ def maps_of(trained: Classifier, pictures: Sequence[Picture]) -> ImageMaps:
 
 def prepared(trained: Classifier, pictures: Sequence[Picture]) -> Float[Tensor, "b k y x"]:
     pixels = np.stack([picture.pixels for picture in pictures])
-    return trained.facts.inputs(shared(pixels).to(trained.device))
+    return trained.metadata.inputs(shared(pixels).to(trained.device))
 
 
 def measure_faithfulness(trained: Classifier, data: ClassifyData, split: str) -> Faithfulness:
     """Whether deleting what was most read hurts most, on some images of a split."""
     part = part_of(data, split)
-    tokens = (trained.facts.size // trained.config.model.patch) ** 2
+    tokens = (trained.metadata.size // trained.config.model.patch_size) ** 2
     most = min(len(part), FAITHFUL if parameters(trained.model) * tokens < LARGE else FEWER)
     rows = np.unique(np.linspace(0, len(part) - 1, most).astype(np.int64))
     pictures = [Picture(str(row), part.images[row]) for row in map(int, rows)]
@@ -195,7 +197,7 @@ def mattered(trained: Classifier, data: ClassifyData, split: str) -> list[Sectio
     about = f"Measured on {found.images} images of {split}; above 0 is better than random."
     return faithfulness_sections(
         found,
-        "Is what was read what mattered?",
+        "Faithfulness: did the patches with most attention matter?",
         f"{about} {FAITHFUL_WORDS}",
         parts="patches",
         verb="shown",
@@ -235,7 +237,7 @@ def look(
             maps.heads[0],
             maps.rollout[0],
             path,
-            title=f"{answer.classes[0]}, {answer.shares[0]:.0%}",
+            title=f"{answer.classes[0]}, {answer.probabilities[0]:.0%}",
             caption=pictures[0].name,
         )
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention import Seen, watch
+from regard.attention import AttentionRecord, watch
 from regard.inspection.maps import ENTRIES, evaluating, to_host
 from regard.models.davit import DaViT, Grid
 
@@ -32,7 +32,7 @@ def window_maps(
     if not len(images):
         raise ValueError("there are 0 images to look at; maps need at least 1")
     config, device = model.config, next(model.parameters()).device
-    first = (images.shape[-2] // config.patch, images.shape[-1] // config.patch)
+    first = (images.shape[-2] // config.patch_size, images.shape[-1] // config.patch_size)
     grids: list[Grid] = [(first[0] >> at, first[1] >> at) for at in range(len(config.widths))]
     largest = max(h * (y * x) ** 2 for h, (y, x) in zip(config.heads, grids, strict=True))
     names = [name for at in range(len(grids)) for name in window_layers(model, at)]
@@ -52,5 +52,5 @@ def window_layers(model: DaViT, stage: int) -> list[str]:
     return [f"stages.{stage}.blocks.{2 * at}.attention" for at in range(model.config.depths[stage])]
 
 
-def read_of_each(layer: Seen) -> Float[Tensor, "b h n"]:
+def read_of_each(layer: AttentionRecord) -> Float[Tensor, "b h n"]:
     return layer.weights().mean(-2)

@@ -8,11 +8,11 @@ from typing import Any
 from regard.config import change, to_values
 from regard.data.registry import EMBEDDED, KNOWN, lasting
 from regard.errors import ConfigError
-from regard.evaluation.classification import Assessment, summary
+from regard.evaluation.classification import ClassificationMetrics, summary
 from regard.models.davit import DaViT
 from regard.models.vit import ViT
 from regard.tasks.classify.config import ClassifyConfig
-from regard.tasks.classify.data import ClassifyData, Facts, ImageBatches, read, read_other
+from regard.tasks.classify.data import ClassifyData, ImageBatches, Metadata, read, read_other
 from regard.tasks.classify.loss import held, measure, measured, objective
 from regard.tasks.classify.occlusion import falls, reads
 from regard.tasks.classify.predict import parse_inputs, predict
@@ -22,28 +22,28 @@ from regard.tasks.task import Task
 
 def settle(config: ClassifyConfig, data: ClassifyData) -> ClassifyConfig:
     """The model as the data want it: with their classes and channels."""
-    facts, model = data.facts, config.chosen
-    follows: dict[str, Any] = {"classes": len(facts.classes), "channels": facts.channels}
+    facts, model = data.metadata, config.chosen
+    follows: dict[str, Any] = {"num_classes": len(facts.classes), "channels": facts.channels}
     for name, value in follows.items():
-        asked, default = getattr(model, name), getattr(type(model)(), name)
-        if asked not in (default, value):
+        given, default = getattr(model, name), getattr(type(model)(), name)
+        if given not in (default, value):
             raise ConfigError(
-                f"{config.table}.{name} is {asked}, and {data.name} has {value}",
+                f"{config.table}.{name} is {given}, and {data.name} has {value}",
                 key=f"{config.table}.{name}",
-                value=asked,
+                value=given,
             )
     where = lasting(config.data, (*EMBEDDED, *KNOWN))
     settled: dict[str, Any] = {config.table: replace(model, **follows)}
     return replace(config, data=where, **settled)
 
 
-def build(config: ClassifyConfig, facts: Facts, **options: Any) -> ViT | DaViT:
+def build(config: ClassifyConfig, facts: Metadata, **options: Any) -> ViT | DaViT:
     if config.kind == "davit":
         return DaViT(config.davit, **options)
     return ViT(config.model, **options)
 
 
-def read_fitting(config: ClassifyConfig, facts: Facts, name: str) -> ClassifyData:
+def read_fitting(config: ClassifyConfig, facts: Metadata, name: str) -> ClassifyData:
     """Data of the user's choice, which must be as the run's model is."""
     config = change(config, {"data": name})
     data = read_other(config, facts)
@@ -59,31 +59,31 @@ def read_fitting(config: ClassifyConfig, facts: Facts, name: str) -> ClassifyDat
     return data
 
 
-CLASSIFY: Task[ClassifyConfig, ClassifyData, Facts] = Task(
+CLASSIFY: Task[ClassifyConfig, ClassifyData, Metadata] = Task(
     name="classify",
     unit="images",
     batched="images",
     config=ClassifyConfig,
-    facts=Facts,
-    read=read,
-    read_other=read_fitting,
-    settle=settle,
-    build=build,
+    metadata=Metadata,
+    load_data=read,
+    load_other_data=read_fitting,
+    resolve=settle,
+    build_model=build,
     batches=lambda config, data, device: ImageBatches(
-        data.images.train, config.batch, config.train.seed, device
+        data.images.train, config.batch_size, config.train.seed, device
     ),
-    objective=objective,
-    measure=measure,
+    loss=objective,
+    evaluate_quick=measure,
     measured=measured,
     held=held,
-    judge=judge,
+    evaluate=judge,
     summary=lambda judged, split: f"{split}\n{summary(judged)}",
-    revive=Assessment.from_values,
+    from_dict=ClassificationMetrics.from_values,
     parse_inputs=parse_inputs,
     asks_about="images",
     predict=predict,
     look=look,
-    views=views,
-    falls=falls,
+    report=views,
+    occlusion=falls,
     reads=reads,
 )

@@ -1,9 +1,10 @@
 """What a run that tells texts apart is asked to do. No torch here: `--help` reads these fields."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from regard.config import check_kinds
-from regard.data.tokenizer import VocabularyConfig
+from regard.data.tokenizer import TokenizerConfig
 from regard.errors import FieldError
 from regard.models.config import TextClassifierConfig
 from regard.training.config import TrainConfig
@@ -12,76 +13,83 @@ SCRATCH, MINILM = "scratch", "minilm"  # where weights may begin, beside the fol
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentimentConfig:
+class ClassifyTextConfig:
     """Everything that decides a run. Words and classes of the model follow the data."""
 
     data: str = "reviews"
     """`reviews`, `sst2`, `sick`, a .csv or .tsv with texts and labels, or a folder with some."""
-    text: str = ""
+    text_column: str = ""
     """The column of a table that holds the texts; found by its name when not said."""
-    pair: str = ""
+    text_pair_column: str = ""
     """A column with a second text: rows are pairs then, which are judged together."""
-    label: str = ""
+    label_column: str = ""
     """The column that holds the labels; found by its name when not said."""
-    start: str = SCRATCH
+    init_from: str = SCRATCH
     """`scratch`, `minilm`, or the folder of a run whose reader of texts is taken over."""
-    untrained: bool = False
-    """Take over the vocabulary and the sizes of `start`, and not its weights: for comparison."""
-    labels: int = 0
+    random_init: bool = False
+    """Take over the vocabulary and the sizes of `init_from`, and not its weights: for
+    comparison."""
+    max_train_samples: int = 0
     """Learn from so many texts only, drawn by the seed; 0 is all."""
-    batch: int = 4096
+    batch_tokens: int = 4096
     """Tokens in a batch, padding counted, at the most."""
-    longest: int = 128
+    max_length: int = 128
     """Tokens that are read at once, start and end counted; longer texts are read in windows."""
-    overlap: int = 32
+    window_overlap: int = 32
     """Tokens that a window shares with the next."""
-    balance: bool = False
-    """Whether all classes weigh the same, in learning and in the choice of the best epoch."""
-    mix: bool = False
-    """Whether texts of all lengths share a batch; else those of about one length do: faster."""
-    lengths: float = 0.0
-    """With `mix`, how much more longer texts count: as their tokens to this power; 0: all alike."""
-    forget: float = 0.0
+    class_weights: Literal["none", "balanced"] = "none"
+    """`balanced`: all classes weigh the same, in learning and in the choice of the best epoch."""
+    group_by_length: bool = True
+    """Whether the texts of a batch are of about one length: faster; else all lengths share one."""
+    length_weight: float = 0.0
+    """Without `group_by_length`, how much more longer texts count: as their tokens to this power;
+    0: all alike."""
+    token_dropout: float = 0.0
     """Share of tokens that are hidden from the model in training, other ones each time."""
-    agree: float = 0.0
+    r_drop: float = 0.0
     """How much it counts that two readings of a text, with other numbers dropped, agree."""
-    smoothing: float = 0.0
+    label_smoothing: float = 0.0
     """Share of the target that is spread evenly over all classes."""
-    skip_bad: bool = False
+    skip_invalid: bool = False
     """Leave out rows that are no use, and say which; else one stops the run."""
-    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
-    """What texts are cut into, unless `start` says it."""
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    """What texts are cut into, unless `init_from` says it."""
     model: TextClassifierConfig = field(default_factory=TextClassifierConfig)
-    """What reads them, unless `start` says it."""
+    """What reads them, unless `init_from` says it."""
     train: TrainConfig = field(default_factory=TrainConfig)
     """How it is trained."""
 
     def __post_init__(self) -> None:
         check_kinds(self)
-        for name in ("data", "start"):
+        for name in ("data", "init_from"):
             if not getattr(self, name):
                 raise FieldError(f"{name} is empty", name)
-        if self.batch < 1:
-            raise FieldError(f"batch={self.batch}: at least 1", "batch")
-        if self.longest < 8:
+        if self.batch_tokens < 1:
+            raise FieldError(f"batch_tokens={self.batch_tokens}: at least 1", "batch_tokens")
+        if self.max_length < 8:
             raise FieldError(
-                f"longest={self.longest}: at least 8, start and end counted", "longest"
+                f"max_length={self.max_length}: at least 8, start and end counted", "max_length"
             )
-        if not 0 <= self.overlap <= self.longest // 2:
+        if not 0 <= self.window_overlap <= self.max_length // 2:
             raise FieldError(
-                f"overlap={self.overlap}: windows of longest={self.longest} tokens share 0 to "
-                f"{self.longest // 2}",
-                "overlap",
+                f"window_overlap={self.window_overlap}: windows of max_length={self.max_length} "
+                "tokens share 0 to "
+                f"{self.max_length // 2}",
+                "window_overlap",
             )
-        if self.labels < 0:
-            raise FieldError(f"labels={self.labels}: it cannot be negative", "labels")
-        for name in ("agree", "lengths"):
+        if self.max_train_samples < 0:
+            raise FieldError(
+                f"max_train_samples={self.max_train_samples}: it cannot be negative",
+                "max_train_samples",
+            )
+        for name in ("r_drop", "length_weight"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise FieldError(f"{name}={getattr(self, name)}: finite, and at least 0", name)
-        for name in ("forget", "smoothing"):
+        for name in ("token_dropout", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise FieldError(f"{name}={getattr(self, name)}: a share lies in 0 ≤ … < 1", name)
-        if self.untrained and self.start == SCRATCH:
+        if self.random_init and self.init_from == SCRATCH:
             raise FieldError(
-                f"untrained=True takes the sizes of a start, and start is {SCRATCH!r}", "untrained"
+                f"random_init=True takes its sizes from init_from, which is {SCRATCH!r}",
+                "random_init",
             )

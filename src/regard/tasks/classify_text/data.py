@@ -32,7 +32,7 @@ from regard.data.stored_texts import sample, together
 from regard.data.tokenizer import Vocabulary, fit_vocabulary, from_text
 from regard.errors import ConfigError, UserError
 from regard.evaluation.bag_of_words import BagOfWords
-from regard.tasks.classify_text.config import SCRATCH, SentimentConfig
+from regard.tasks.classify_text.config import SCRATCH, ClassifyTextConfig
 from regard.tasks.classify_text.init_from import vocabulary_of
 from regard.tasks.image_data import SHARE, batch_seeds
 
@@ -41,7 +41,7 @@ COUNTED = 2**24  # letters that counting words is fitted to, at the most
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class Metadata:
     """What a run must know of its data to be used without them."""
 
     data: str
@@ -68,7 +68,7 @@ class SentimentData:
     """Labelled texts, and what a run writes down of them."""
 
     texts: LabelledSet
-    facts: Facts
+    metadata: Metadata
     longest: int
     overlap: int
     own: bool = True  # whether its training texts are those that the model learnt from
@@ -81,12 +81,12 @@ class SentimentData:
     @cached_property
     def train(self) -> Windowed:
         """The texts that are learnt from."""
-        return self.windowed(self.texts["train"], self.facts)
+        return self.windowed(self.texts["train"], self.metadata)
 
     @cached_property
     def validation(self) -> Windowed:
         """The texts that the best epoch is chosen by."""
-        return self.windowed(self.texts["validation"], self.facts)
+        return self.windowed(self.texts["validation"], self.metadata)
 
     @cached_property
     def baseline(self) -> BagOfWords:
@@ -95,7 +95,7 @@ class SentimentData:
         return BagOfWords.fit(
             (train.texts, train.seconds, train.labels),
             (held.texts, held.seconds, held.labels),
-            classes=len(self.facts.classes),
+            classes=len(self.metadata.classes),
         )
 
     @property
@@ -103,24 +103,26 @@ class SentimentData:
         """How many texts that is fitted to."""
         return len(few_enough(self.texts["train"]))
 
-    def windowed(self, part: Labelled, facts: Facts) -> Windowed:
+    def windowed(self, part: Labelled, facts: Metadata) -> Windowed:
         """Some texts as a model of these facts reads them."""
         return in_windows(part, facts.words, self.longest, self.overlap)
 
     def words(self) -> str:
         """What there is, and how it is read."""
-        train, validation, test = self.facts.texts
-        what = "pairs of texts" if self.facts.paired else "texts"
+        train, validation, test = self.metadata.texts
+        what = "pairs of texts" if self.metadata.paired else "texts"
         tested = f", {test:,} to test" if test else ""
-        skipped = f", {len(self.facts.skipped):,} left out" if self.facts.skipped else ""
+        skipped = f", {len(self.metadata.skipped):,} left out" if self.metadata.skipped else ""
         counted = ", ".join(
             f"{name} {count:,}"
-            for name, count in list(zip(self.facts.classes, self.facts.counts, strict=True))[:10]
+            for name, count in list(zip(self.metadata.classes, self.metadata.counts, strict=True))[
+                :10
+            ]
         )
-        more = f" and {len(self.facts.classes) - 10} more" if self.facts.classes[10:] else ""
+        more = f" and {len(self.metadata.classes) - 10} more" if self.metadata.classes[10:] else ""
         lines = [
-            f"{self.name}: {train:,} {what} to train on ({counted}{more}), {validation:,} to "
-            f"choose by{tested}; {len(self.facts.words):,} kinds of token{skipped}"
+            f"{self.name}: {train:,} {what} to train on ({counted}{more}), {validation:,} for "
+            f"validation{tested}; {len(self.metadata.words):,} kinds of token{skipped}"
         ]
         if 0 < self.fitted < len(self.texts["train"]):
             lines.append(f"these are fitted to {self.fitted:,} of them, which is enough")
@@ -184,7 +186,7 @@ def encoded(words: Vocabulary, text: str) -> list[int]:
     return words.encode(f" {text.strip()}")
 
 
-def read(config: SentimentConfig) -> SentimentData:
+def read(config: ClassifyTextConfig) -> SentimentData:
     """The texts a configuration names, and the vocabulary they are read with."""
     found = read_table(config)
     for name in ("train", "validation"):
@@ -192,18 +194,18 @@ def read(config: SentimentConfig) -> SentimentData:
             raise UserError(f"{found.name} has no text in {name}; training needs some")
     vocabulary: Vocabulary | None = vocabulary_of(config)
     fitted = 0
-    if vocabulary is None and config.start == SCRATCH:
+    if vocabulary is None and config.init_from == SCRATCH:
         try:
             some = to_fit(found["train"])
-            vocabulary = fit_vocabulary(chain(some.texts, some.seconds), config.vocabulary)
+            vocabulary = fit_vocabulary(chain(some.texts, some.seconds), config.tokenizer)
             fitted = len(some)
         except ValueError as trouble:
             raise UserError(f"{found.name}: {trouble}") from None
     # A start that is gone is complained of by those who need it; a trained run has its words.
     text = "" if vocabulary is None else vocabulary.to_text()
-    found = fewer(found, config.labels, config.train.seed)
+    found = fewer(found, config.max_train_samples, config.train.seed)
     return SentimentData(
-        found, facts_of(found, text), config.longest, config.overlap, fitted=fitted
+        found, facts_of(found, text), config.max_length, config.window_overlap, fitted=fitted
     )
 
 
@@ -213,10 +215,14 @@ def to_fit(train: Labelled) -> Labelled:
     return train if rows is None else train.only(rows.tolist())
 
 
-def read_table(config: SentimentConfig, *, learning: bool = True) -> LabelledSet:
+def read_table(config: ClassifyTextConfig, *, learning: bool = True) -> LabelledSet:
     """The texts and labels of a configuration."""
-    columns = {"text": config.text, "label": config.label, "pair": config.pair}
-    return read_labelled(config.data, **columns, skip_bad=config.skip_bad, learning=learning)
+    columns = {
+        "text": config.text_column,
+        "label": config.label_column,
+        "pair": config.text_pair_column,
+    }
+    return read_labelled(config.data, **columns, skip_bad=config.skip_invalid, learning=learning)
 
 
 def fewer(found: LabelledSet, labels: int, seed: int) -> LabelledSet:
@@ -226,7 +232,7 @@ def fewer(found: LabelledSet, labels: int, seed: int) -> LabelledSet:
         return found
     if labels > len(train):
         raise ConfigError(
-            f"--labels {labels:,}: {found.name} has {len(train):,} in train",
+            f"--max-train-samples {labels:,}: {found.name} has {len(train):,} in train",
             key="labels",
             value=labels,
         )
@@ -239,16 +245,16 @@ def fewer(found: LabelledSet, labels: int, seed: int) -> LabelledSet:
     if missing := set(train.labels) - set(kept.labels):
         name = found.classes[min(missing)]
         raise ConfigError(
-            f"--labels {labels}: no text of class {name!r} is among them; take more",
+            f"--max-train-samples {labels}: no text of class {name!r} is among them; take more",
             key="labels",
             value=labels,
         )
     return replace(found, parts={**found.parts, "train": kept})
 
 
-def facts_of(found: LabelledSet, vocabulary: str) -> Facts:
+def facts_of(found: LabelledSet, vocabulary: str) -> Metadata:
     train, validation, test = (len(found[name]) for name in SPLITS)
-    return Facts(
+    return Metadata(
         data=found.name,
         digest=found.digest,
         classes=found.classes,
@@ -260,10 +266,11 @@ def facts_of(found: LabelledSet, vocabulary: str) -> Facts:
     )
 
 
-def read_other(config: SentimentConfig, facts: Facts, name: str) -> SentimentData:
+def read_other(config: ClassifyTextConfig, facts: Metadata, name: str) -> SentimentData:
     """Other texts, which must speak of the same classes."""
     # The columns of a file are those of the run's own; what has a name knows its columns itself.
-    columns = dict.fromkeys(("text", "label", "pair"), "") if name in LABELLED else {}
+    own = ("text_column", "label_column", "text_pair_column")
+    columns = dict.fromkeys(own, "") if name in LABELLED else {}
     config = change(config, {"data": name, **columns})
     found = read_table(config, learning=False)
     if strange := [word for word in found.classes if word not in facts.classes]:
@@ -281,7 +288,7 @@ def read_other(config: SentimentConfig, facts: Facts, name: str) -> SentimentDat
     }
     found = replace(found, classes=facts.classes, parts=parts)
     theirs = facts_of(found, facts.vocabulary)
-    return SentimentData(found, theirs, config.longest, config.overlap, own=False)
+    return SentimentData(found, theirs, config.max_length, config.window_overlap, own=False)
 
 
 def part_of(data: SentimentData, split: str) -> Labelled:
@@ -330,26 +337,30 @@ class TextBatches:
     as the configuration says.
     """
 
-    def __init__(self, config: SentimentConfig, data: SentimentData, device: torch.device) -> None:
-        if config.lengths and not config.mix and config.train.accumulate == 1:
+    def __init__(
+        self, config: ClassifyTextConfig, data: SentimentData, device: torch.device
+    ) -> None:
+        if config.length_weight and config.group_by_length and config.train.grad_accum_steps == 1:
             raise ConfigError(
-                f"--lengths {config.lengths:g} weighs the texts of a batch against one another, "
-                "and without --mix they are all of one length: add --mix, or leave it out",
+                f"--length-weight {config.length_weight:g} weighs the texts of a batch against "
+                "one another, "
+                "and these are all of one length: add --no-group-by-length, or leave it out",
                 key="lengths",
-                value=config.lengths,
+                value=config.length_weight,
             )
-        part, facts = data.train, data.facts
+        part, facts = data.train, data.metadata
         self.seed, self.device = config.train.seed, device
-        lengths, together = part.rows.lengths, config.train.accumulate
+        lengths, together = part.rows.lengths, config.train.grad_accum_steps
         self.batches = (
-            Mixed(lengths, config.batch, together) if config.mix else Buckets(lengths, config.batch)
+            Buckets(lengths, config.batch_tokens)
+            if config.group_by_length
+            else Mixed(lengths, config.batch_tokens, together)
         )
         home = device if fits(part.rows, device) else torch.device("cpu")
         self.pick = RowPicker(part.rows, facts.words, device, home)
-        of_class = np.array(
-            data.texts.weights("train") if config.balance else [1.0] * len(facts.classes)
-        )
-        weights = of_class[part.labels] * by_length(part, config.lengths) / part.counts
+        balanced = config.class_weights == "balanced"
+        of_class = np.array(data.texts.weights("train") if balanced else [1.0] * len(facts.classes))
+        weights = of_class[part.labels] * by_length(part, config.length_weight) / part.counts
         # Of the text of each row: of very many texts in windows, rows take far more room.
         self.owner = torch.from_numpy(part.owner).to(home)
         self.labels = torch.from_numpy(part.labels).to(home)

@@ -12,8 +12,9 @@ from torch.nn import functional as F
 
 from regard.data.batching import Buckets, RowPicker
 from regard.models.sizes import numbers_held
-from regard.tasks.classify_text.config import SentimentConfig
-from regard.tasks.classify_text.data import Facts, SentimentData, TextBatch, Windowed
+from regard.run_folder.metric_lines import metric
+from regard.tasks.classify_text.config import ClassifyTextConfig
+from regard.tasks.classify_text.data import Metadata, SentimentData, TextBatch, Windowed
 from regard.training.fit import Measure
 from regard.training.step import Objective
 
@@ -21,7 +22,7 @@ AT_ONCE = 1 << 14  # tokens in a batch without gradients
 LEAST, MOST = 1_000, 5_000  # texts of training that are measured after each epoch
 
 
-def objective(config: SentimentConfig, facts: Facts) -> Objective:
+def objective(config: ClassifyTextConfig, facts: Metadata) -> Objective:
     """Hide some words, ask the model, and sum its loss, each text with its weight."""
     words = facts.words
     blank = words.special("mask" if "mask" in words.specials else "padding")
@@ -29,17 +30,17 @@ def objective(config: SentimentConfig, facts: Facts) -> Objective:
 
     def of(model: nn.Module, batch: TextBatch) -> tuple[Tensor, Tensor]:
         shown = batch.words
-        if config.forget:
-            shown = forgotten(batch, config.forget, blank, kept)
-        opinions = said(model, shown, batch)
+        if config.token_dropout:
+            shown = forgotten(batch, config.token_dropout, blank, kept)
+        opinions = opinions_of(model, shown, batch)
         loss = against(opinions, batch.labels)
-        if config.agree:
-            again = said(model, shown, batch)
+        if config.r_drop:
+            again = opinions_of(model, shown, batch)
             differing = apart(opinions[0], again[0])  # votes are the same in both readings
-            loss = (loss + against(again, batch.labels)) / 2 + config.agree * differing
+            loss = (loss + against(again, batch.labels)) / 2 + config.r_drop * differing
         return (loss * batch.weights).sum(), batch.weights.sum()
 
-    def said(model: nn.Module, shown: Int64[Tensor, "b n"], batch: TextBatch) -> Tensor:
+    def opinions_of(model: nn.Module, shown: Int64[Tensor, "b n"], batch: TextBatch) -> Tensor:
         opinions: Tensor = model(shown, batch.segments, positions=batch.positions, each=True)
         return opinions.float()
 
@@ -48,7 +49,7 @@ def objective(config: SentimentConfig, facts: Facts) -> Objective:
     ) -> Float[Tensor, "b"]:
         """The sum of what each opinion loses: it learns as if it were alone."""
         one_by_one = [
-            F.cross_entropy(each, labels, reduction="none", label_smoothing=config.smoothing)
+            F.cross_entropy(each, labels, reduction="none", label_smoothing=config.label_smoothing)
             for each in opinions
         ]
         return torch.stack(one_by_one).sum(0)
@@ -76,7 +77,7 @@ def forgotten(
     return batch.words.masked_fill(hidden, blank)
 
 
-def measure(config: SentimentConfig, data: SentimentData, device: torch.device) -> Measure:
+def measure(config: ClassifyTextConfig, data: SentimentData, device: torch.device) -> Measure:
     """Accuracy and loss on validation, and on some texts of training, evenly chosen.
 
     The first decides which epoch is kept: where classes are to weigh the same in the loss, they
@@ -85,20 +86,20 @@ def measure(config: SentimentConfig, data: SentimentData, device: torch.device) 
     train, count = data.texts["train"], sampled(data)
     # Drawn, for every n-th text of a set that is in some order could be of one class.
     rows = np.sort(np.random.default_rng(0).permutation(len(train))[:count])
-    sample = data.windowed(train.only(rows.tolist()), data.facts)
+    sample = data.windowed(train.only(rows.tolist()), data.metadata)
     parts = {"validation": data.validation, "train": sample}
-    asked = {name: scorer(part, data.facts, device) for name, part in parts.items()}
+    scorers = {name: scorer(part, data.metadata, device) for name, part in parts.items()}
 
     def of(model: nn.Module) -> dict[str, float]:
         figures = {}
         for name, part in parts.items():
-            shares = asked[name](model)
+            shares = scorers[name](model)
             right = shares.argmax(-1) == part.labels
             of_label = shares[np.arange(len(part.labels)), part.labels]
-            if config.balance:
-                figures[f"{name}.balanced accuracy"] = balanced(right, part.labels)
-            figures[f"{name}.accuracy"] = float(right.mean())
-            figures[f"{name}.loss"] = float(-np.log(of_label.clip(1e-30)).mean())
+            if config.class_weights == "balanced":
+                figures[metric(name, "balanced_accuracy")] = balanced(right, part.labels)
+            figures[metric(name, "accuracy")] = float(right.mean())
+            figures[metric(name, "loss")] = float(-np.log(of_label.clip(1e-30)).mean())
         return figures
 
     return of
@@ -116,10 +117,10 @@ def measured(data: SentimentData) -> int:
     return len(data.texts["validation"]) + sampled(data)
 
 
-def held(config: SentimentConfig, data: SentimentData | None) -> int:
+def held(config: ClassifyTextConfig, data: SentimentData | None) -> int:
     """Numbers that a step holds at the least: of each token of a batch, in every block."""
     tokens = 0 if data is None else int(data.train.rows.lengths.sum())
-    return numbers_held(config.model, min(config.batch, tokens))
+    return numbers_held(config.model, min(config.batch_tokens, tokens))
 
 
 def sampled(data: SentimentData) -> int:
@@ -131,7 +132,7 @@ def sampled(data: SentimentData) -> int:
 Shares = Float32[np.ndarray, "texts classes"]
 
 
-def scorer(part: Windowed, facts: Facts, device: torch.device) -> Callable[[nn.Module], Shares]:
+def scorer(part: Windowed, facts: Metadata, device: torch.device) -> Callable[[nn.Module], Shares]:
     """A function that gives a model's probabilities for every text of a part, in order.
 
     A text that is read in windows has the mean of theirs.

@@ -14,20 +14,20 @@ from regard.data.labelled import Labelled
 from regard.errors import UserError
 from regard.evaluation import classification
 from regard.evaluation.bootstrap import Interval, bootstrap, checked, interval_from
-from regard.evaluation.classification import Answers, Assessment, assess
-from regard.tasks.classify_text.config import SentimentConfig
-from regard.tasks.classify_text.data import Facts, SentimentData, fewer, part_of, read_table
+from regard.evaluation.classification import Answers, ClassificationMetrics, assess
+from regard.tasks.classify_text.config import ClassifyTextConfig
+from regard.tasks.classify_text.data import Metadata, SentimentData, fewer, part_of, read_table
 from regard.tasks.classify_text.loss import Shares, scorer
 from regard.tasks.task import Trained
 
-Reader = Trained[SentimentConfig, Facts]
+Reader = Trained[ClassifyTextConfig, Metadata]
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class Evaluation:
     """Every figure of a split, and those of two that understand nothing."""
 
-    assessment: Assessment
+    assessment: ClassificationMetrics
     baseline: Interval | None  # TF-IDF and a logistic regression; None of texts of another set
     majority: float  # of one that always says the most frequent class of the split
     windowed: int = 0  # texts that were read in windows
@@ -44,25 +44,27 @@ class Judgement:
         """The deciding figure first."""
         return {
             "accuracy": self.assessment.accuracy._asdict(),
-            "tf-idf": None if self.baseline is None else self.baseline._asdict(),
-            "majority": self.majority,
-            "windowed": self.windowed,
-            "shared": self.shared,
+            "tfidf_baseline": None if self.baseline is None else self.baseline._asdict(),
+            "majority_baseline": self.majority,
+            "chunked": self.windowed,
+            "train_overlap": self.shared,
             **({"alone": list(self.alone)} if self.alone else {}),
             **({"counted": list(self.counted)} if self.counted else {}),
             "assessment": self.assessment.to_values(),
         }
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Judgement:
+    def from_values(cls, values: Mapping[str, Any]) -> Evaluation:
         """What `to_values` was made of."""
         try:
             found = cls(
-                Assessment.from_values(values["assessment"]),
-                None if values["tf-idf"] is None else interval_from(values["tf-idf"]),
-                values["majority"],
-                values["windowed"],
-                values["shared"],
+                ClassificationMetrics.from_values(values["assessment"]),
+                None
+                if values["tfidf_baseline"] is None
+                else interval_from(values["tfidf_baseline"]),
+                values["majority_baseline"],
+                values["chunked"],
+                values["train_overlap"],
                 all_of(float, values.get("alone", ())),
                 None if "counted" not in values else (values["counted"][0], values["counted"][1]),
             )
@@ -71,14 +73,14 @@ class Judgement:
             raise ValueError(f"these are not the values of a judgement: {trouble}") from None
 
 
-def judge(trained: Reader, data: SentimentData, split: str) -> Judgement:
+def judge(trained: Reader, data: SentimentData, split: str) -> Evaluation:
     """Ask about every text of a split, and let the counter of words answer as well."""
     part = part_of(data, split)
-    windowed = data.windowed(part, trained.facts)
-    ask = scorer(windowed, trained.facts, trained.device)
-    answers = Answers(ask(trained.model), windowed.labels, trained.facts.classes)
+    windowed = data.windowed(part, trained.metadata)
+    ask = scorer(windowed, trained.metadata, trained.device)
+    answers = Answers(ask(trained.model), windowed.labels, trained.metadata.classes)
     alone: tuple[float, ...] = ()
-    if trained.config.model.votes:
+    if trained.config.model.ngram_buckets:
         opinions = (ask(Opinion(trained.model, at)) for at in range(2))
         alone = tuple(float((each.argmax(-1) == windowed.labels).mean()) for each in opinions)
     counted = None
@@ -86,7 +88,7 @@ def judge(trained: Reader, data: SentimentData, split: str) -> Judgement:
         given = data.baseline.probabilities(part.texts, part.seconds).argmax(-1)
         counted = bootstrap((given == windowed.labels).astype(np.float64))
     learnt = len(data.texts["train"])
-    return Judgement(
+    return Evaluation(
         assess(answers),
         counted,
         float(np.bincount(windowed.labels).max() / len(part)),
@@ -107,10 +109,10 @@ def shared(trained: Reader, data: SentimentData, split: str, part: Labelled) -> 
         return None if split in ("train", "all") else data.texts.shared(split)
     config = trained.config
     try:
-        own = fewer(read_table(config), config.labels, config.train.seed)
+        own = fewer(read_table(config), config.max_train_samples, config.train.seed)
     except UserError:
         return None
-    if own.digest != trained.facts.digest:
+    if own.digest != trained.metadata.digest:
         return None
     return int(np.isin(part.marks, own["train"].marks).sum())
 
@@ -129,11 +131,11 @@ class Opinion(nn.Module):
 
 def answers_on(trained: Reader, data: SentimentData, part: Labelled) -> Shares:
     """The probabilities of each text of a part."""
-    windowed = data.windowed(part, trained.facts)
-    return scorer(windowed, trained.facts, trained.device)(trained.model)
+    windowed = data.windowed(part, trained.metadata)
+    return scorer(windowed, trained.metadata, trained.device)(trained.model)
 
 
-def summary(judged: Judgement, split: str) -> str:
+def summary(judged: Evaluation, split: str) -> str:
     """Lines for a terminal."""
     lines = [split, classification.summary(judged.assessment, "texts")]
     if judged.baseline is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from regard.data.labelled import Labelled
 from regard.errors import UserError
 from regard.tasks.classify_text.data import (
-    Facts,
+    Metadata,
     SentimentData,
     Windowed,
     encoded,
@@ -28,7 +28,7 @@ MOST_WINDOWS = 1_024  # of one text: a short book
 
 
 @dataclass(frozen=True)
-class Asked:
+class TextInput:
     """A text to judge, or a pair, where it came from, and what it is, if that is known."""
 
     name: str
@@ -38,13 +38,13 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Prediction:
     """What the model says of one text: classes by falling probability; none of a blank line."""
 
     name: str
     text: str
     classes: tuple[str, ...]
-    shares: tuple[float, ...]
+    probabilities: tuple[float, ...]
     second: str | None = None
     truth: str | None = None
 
@@ -52,16 +52,16 @@ class Answer:
         if not self.classes:
             return ""  # so that lines stay aligned
         known = "" if self.truth is None else f"  (it is {self.truth})"
-        best = list(zip(self.shares, self.classes, strict=True))[:3]
-        said = "  ".join(f"{share:6.1%} {word}" for share, word in best)
-        return f"{said}{known}  {' '.join(self.text.split())[:100]}"
+        best = list(zip(self.probabilities, self.classes, strict=True))[:3]
+        labels = "  ".join(f"{share:6.1%} {word}" for share, word in best)
+        return f"{labels}{known}  {' '.join(self.text.split())[:100]}"
 
     def to_values(self) -> dict[str, Any]:
         values: dict[str, Any] = {
             "input": self.name,
             "text": self.text,
             "answer": self.classes[0] if self.classes else None,
-            "probabilities": dict(zip(self.classes, self.shares, strict=True)),
+            "probabilities": dict(zip(self.classes, self.probabilities, strict=True)),
         }
         if self.second is not None:
             values["second"] = self.second
@@ -70,67 +70,67 @@ class Answer:
 
 def parse_inputs(
     trained: Reader, inputs: Iterable[Any], data: Callable[[], SentimentData]
-) -> Iterator[Asked | Unreadable]:
+) -> Iterator[TextInput | Unreadable]:
     """What a user names, as texts; of a pair in one line, a tab stands between the two."""
-    facts, config = trained.facts, trained.config
+    facts, config = trained.metadata, trained.config
     reader = TextReader(
-        Asked,
+        TextInput,
         lambda name, text, second: from_text(trained, name, text, second),
         lambda split: own_split(facts, data(), split),
         pairs=facts.paired,
-        columns=Columns(config.text, config.pair if facts.paired else ""),
+        columns=Columns(config.text_column, config.text_pair_column if facts.paired else ""),
     )
     return parse_texts(inputs, reader)
 
 
-def from_text(trained: Reader, name: str, text: str, second: str | None) -> Asked:
+def from_text(trained: Reader, name: str, text: str, second: str | None) -> TextInput:
     """A text, or two texts, of no more windows than are read."""
-    if not trained.facts.paired or (second is None and not text.strip()):
+    if not trained.metadata.paired or (second is None and not text.strip()):
         check_windows(trained, text)
-        return Asked(name, text)
+        return TextInput(name, text)
     if second is None:
         text, _, second = text.partition("\t")
     if not text.strip() and not second.strip():
-        return Asked(name, "")
+        return TextInput(name, "")
     if not (text.strip() and second.strip()):
         raise NoItem(
             f"has an empty {'second' if text.strip() else 'first'} text, and this run judges "
             "pairs: put a tab between the two, or give a tuple"
         )
-    return Asked(name, text, second)
+    return TextInput(name, text, second)
 
 
 def check_windows(trained: Reader, text: str) -> None:
     """Refuse a text that takes too many windows; the model reads each of them."""
     config = trained.config
-    room, step = config.longest - 2, config.longest - 2 - config.overlap
+    room, step = config.max_length - 2, config.max_length - 2 - config.window_overlap
     if len(text.encode()) <= MOST_WINDOWS * step:  # no token has less than a byte
         return
-    count = 1 + max(0, -(-(len(encoded(trained.facts.words, text)) - room) // step))
+    count = 1 + max(0, -(-(len(encoded(trained.metadata.words, text)) - room) // step))
     if count > MOST_WINDOWS:
         raise NoItem(
-            f"takes {count:,} windows of {config.longest} tokens, and at most {MOST_WINDOWS:,} "
+            f"takes {count:,} windows of {config.max_length} tokens, and at most {MOST_WINDOWS:,} "
             "are read: cut it into several texts"
         )
 
 
-def own_split(facts: Facts, data: SentimentData, split: str) -> OwnSplit[Asked]:
+def own_split(facts: Metadata, data: SentimentData, split: str) -> OwnSplit[TextInput]:
     """Texts of the run's own data, with their labels."""
     part = part_of(data, split)
 
-    def item(row: int) -> Asked:
+    def item(row: int) -> TextInput:
         second = part.seconds[row] if part.seconds else None
         truth = facts.classes[part.labels[row]]
-        return Asked(f"{data.name} {split}:{row}", part.texts[row], second, truth)
+        return TextInput(f"{data.name} {split}:{row}", part.texts[row], second, truth)
 
     return OwnSplit(data.name, "texts", len(part), item)
 
 
-def predict(trained: Reader, texts: Sequence[Asked]) -> list[Answer]:
+def predict(trained: Reader, texts: Sequence[TextInput]) -> list[Prediction]:
     """The classes of each text, the most probable first; of a blank one, none."""
     real = [each for each in texts if each.text.strip()]
     if not real:
-        return [Answer(each.name, each.text, (), ()) for each in texts]
+        return [Prediction(each.name, each.text, (), ()) for each in texts]
     try:
         found = iter(shares_of(trained, real))
     except ValueError as trouble:
@@ -138,15 +138,15 @@ def predict(trained: Reader, texts: Sequence[Asked]) -> list[Answer]:
     answers = []
     for each in texts:
         if not each.text.strip():
-            answers.append(Answer(each.name, each.text, (), ()))
+            answers.append(Prediction(each.name, each.text, (), ()))
             continue
         shares = next(found)
         order = np.argsort(-shares, kind="stable").tolist()
         answers.append(
-            Answer(
+            Prediction(
                 each.name,
                 each.text,
-                tuple(trained.facts.classes[at] for at in order),
+                tuple(trained.metadata.classes[at] for at in order),
                 tuple(float(shares[at]) for at in order),
                 each.second,
                 each.truth,
@@ -155,25 +155,25 @@ def predict(trained: Reader, texts: Sequence[Asked]) -> list[Answer]:
     return answers
 
 
-def shares_of(trained: Reader, texts: Sequence[Asked]) -> np.ndarray:
+def shares_of(trained: Reader, texts: Sequence[TextInput]) -> np.ndarray:
     """The probability of every class, for each text."""
-    return scorer(windows_of(trained, texts), trained.facts, trained.device)(trained.model)
+    return scorer(windows_of(trained, texts), trained.metadata, trained.device)(trained.model)
 
 
-def shares_by_window(trained: Reader, text: Asked) -> np.ndarray:
+def shares_by_window(trained: Reader, text: TextInput) -> np.ndarray:
     """The same for each window of a text; their mean is the text's."""
     windowed = windows_of(trained, [text])
     rows = np.arange(len(windowed.rows))
     alone = replace(windowed, owner=rows, labels=np.zeros_like(rows))
-    return scorer(alone, trained.facts, trained.device)(trained.model)
+    return scorer(alone, trained.metadata, trained.device)(trained.model)
 
 
-def windows_of(trained: Reader, texts: Sequence[Asked]) -> Windowed:
+def windows_of(trained: Reader, texts: Sequence[TextInput]) -> Windowed:
     """Texts as a model reads them."""
-    config, facts = trained.config, trained.facts
+    config, facts = trained.config, trained.metadata
     part = Labelled(
         tuple(each.text for each in texts),
         (0,) * len(texts),
         tuple(each.second or "" for each in texts) if facts.paired else (),
     )
-    return in_windows(part, facts.words, config.longest, config.overlap)
+    return in_windows(part, facts.words, config.max_length, config.window_overlap)

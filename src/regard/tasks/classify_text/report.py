@@ -19,8 +19,8 @@ from regard.models.text_classifier import TextClassifier
 from regard.runs.session import parameters
 from regard.tasks.classify_text.data import SentimentData, encoded, part_of
 from regard.tasks.classify_text.loss import Shares
-from regard.tasks.classify_text.metrics import Judgement, Reader, answers_on
-from regard.tasks.classify_text.predict import Asked, own_split, shares_by_window
+from regard.tasks.classify_text.metrics import Evaluation, Reader, answers_on
+from regard.tasks.classify_text.predict import TextInput, own_split, shares_by_window
 from regard.tasks.classify_text.words import Spelt, spelt
 from regard.tasks.sections import (
     class_sections,
@@ -54,37 +54,37 @@ VOTE_WORDS = (
 )
 
 
-def views(trained: Reader, data: SentimentData, split: str, judged: Judgement) -> list[Section]:
+def views(trained: Reader, data: SentimentData, split: str, judged: Evaluation) -> list[Section]:
     """The sections of a report that only a reader of texts has."""
     assessment, more = judged.assessment, []
     if judged.baseline is not None:
         more.append(item("counting words", judged.baseline))
-    items = "pairs" if trained.facts.paired else "texts"
+    items = "pairs" if trained.metadata.paired else "texts"
     first = figures_section(assessment, split, items, more)
-    said = f" Always the most frequent class would be right in {judged.majority:.1%}."
+    summary = f" Always the most frequent class would be right in {judged.majority:.1%}."
     if judged.baseline is not None:
-        said += (
+        summary += (
             " Counting words is TF-IDF of words and neighbours with a logistic regression, fitted "
             "to the same texts."
         )
     if judged.alone:
         reader, votes = judged.alone
-        said += f" The reader alone is right in {reader:.1%}, the votes of words in {votes:.1%}."
+        summary += f" The reader alone is right in {reader:.1%}, the votes of words in {votes:.1%}."
     if judged.shared:
-        said += f" {judged.shared:,} of the {items} are among those learnt, letter for letter."
-    first["words"] += said
+        summary += f" {judged.shared:,} of the {items} are among those learnt, letter for letter."
+    first["words"] += summary
     part = part_of(data, split)
     answers = Answers(
-        answers_on(trained, data, part), np.array(part.labels, np.int64), trained.facts.classes
+        answers_on(trained, data, part), np.array(part.labels, np.int64), trained.metadata.classes
     )
     wrong = mistakes(answers, MISTAKES)
     right = np.flatnonzero(answers.right)
     right = right[np.linspace(0, len(right) - 1, min(SAMPLES, len(right))).astype(int)]
-    sections = [first, *class_sections(assessment, trained.facts.classes, "a text", items)]
-    own = own_split(trained.facts, data, split)
+    sections = [first, *class_sections(assessment, trained.metadata.classes, "a text", items)]
+    own = own_split(trained.metadata, data, split)
     for title, rows in (("Most confident mistakes", wrong), ("Some that were right", right)):
-        asked = [own.item(int(row)) for row in rows]
-        if shown := items_of(trained, asked):
+        texts = [own.item(int(row)) for row in rows]
+        if shown := items_of(trained, texts):
             sections.append(words_section(trained, title, shown))
     return [*sections, *mattered(trained, data, split)]
 
@@ -98,14 +98,14 @@ def words_section(trained: Reader, title: str, items: list[dict[str, Any]]) -> S
 def caveats(trained: Reader) -> str:
     """What the methods do not show of such a model, if anything."""
     places = "" if has_places(trained.model) else CHANNEL_WORDS
-    votes = VOTE_WORDS if trained.config.model.votes else ""
+    votes = VOTE_WORDS if trained.config.model.ngram_buckets else ""
     return " ".join(filter(None, (places, votes)))
 
 
-def items_of(trained: Reader, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+def items_of(trained: Reader, texts: Sequence[TextInput]) -> list[dict[str, Any]]:
     """What the view named words shows of each text."""
     items = []
-    for each in asked:
+    for each in texts:
         if not spelt_of(trained, each).spans:
             continue
         shown = shown_of(trained, each)
@@ -114,19 +114,19 @@ def items_of(trained: Reader, asked: Sequence[Asked]) -> list[dict[str, Any]]:
                 name_of(each),
                 shown.text.words,
                 shown.maps,
-                trained.facts.classes,
+                trained.metadata.classes,
                 truth=each.truth,
                 breaks=shown.text.breaks,
-                note=note_of(shown, trained.facts.classes),
+                note=note_of(shown, trained.metadata.classes),
                 whole=shown.whole,
             )
         )
     return items
 
 
-def name_of(asked: Asked) -> str:
+def name_of(item: TextInput) -> str:
     """What a text is called, with the tab between two of them made visible."""
-    return asked.name.replace("\t", " | ")
+    return item.name.replace("\t", " | ")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ class Shown:
     maps: WordMaps  # for the answer to all of the text
     whole: Shares | None = None  # the probabilities of that, where a window is shown
 
-    def said(self, classes: Sequence[str]) -> str:
+    def answer_text(self, classes: Sequence[str]) -> str:
         """The answer, and where a window is shown, what that came to by itself."""
         alone = self.alone(classes)
         if self.whole is None:
@@ -159,31 +159,31 @@ def best_of(classes: Sequence[str], shares: np.ndarray) -> str:
     return f"{classes[best]}, {shares[best]:.0%}"
 
 
-def shown_of(trained: Reader, asked: Asked) -> Shown:
+def shown_of(trained: Reader, item: TextInput) -> Shown:
     """What is shown of a text, and how much each word of that carried the answer."""
-    text, answers = window_of(trained, asked)
+    text, answers = window_of(trained, item)
     if answers is None:
         return Shown(text, maps_of(trained, text))
     return Shown(text, maps_of(trained, text, int(answers.argmax())), answers)
 
 
-def window_of(trained: Reader, asked: Asked) -> tuple[Spelt, Shares | None]:
+def window_of(trained: Reader, item: TextInput) -> tuple[Spelt, Shares | None]:
     """The window that speaks most for the answer to a long text, and the text's probabilities."""
-    text = spelt_of(trained, asked)
-    if not text.cut or asked.second is not None:  # of a pair, nothing but this is read
+    text = spelt_of(trained, item)
+    if not text.cut or item.second is not None:  # of a pair, nothing but this is read
         return text, None
-    config, words = trained.config, trained.facts.words
-    shares = shares_by_window(trained, asked)
+    config, words = trained.config, trained.metadata.words
+    shares = shares_by_window(trained, item)
     whole: Shares = shares.mean(0)
-    tokens = range(len(encoded(words, asked.text)))
-    places = windows(tokens, config.longest - 2, config.overlap)
+    tokens = range(len(encoded(words, item.text)))
+    places = windows(tokens, config.max_length - 2, config.window_overlap)
     start = places[int(shares[:, whole.argmax()].argmax())][0]
-    return spelt(words, asked.text, None, config.longest, start), whole
+    return spelt(words, item.text, None, config.max_length, start), whole
 
 
-def spelt_of(trained: Reader, asked: Asked) -> Spelt:
+def spelt_of(trained: Reader, item: TextInput) -> Spelt:
     """A text as far as it is read at once."""
-    return spelt(trained.facts.words, asked.text, asked.second, trained.config.longest)
+    return spelt(trained.metadata.words, item.text, item.second, trained.config.max_length)
 
 
 def maps_of(trained: Reader, text: Spelt, answer: int | None = None) -> WordMaps:
@@ -216,8 +216,8 @@ def measure_faithfulness(
     part = part_of(data, split)
     most = min(len(part), FAITHFUL if parameters(trained.model) < LARGE else FEWER)
     rows = np.unique(np.linspace(0, len(part) - 1, most).astype(np.int64))
-    asked = [*map(own_split(trained.facts, data, split).item, map(int, rows))]
-    texts = [text for each in asked if len((text := window_of(trained, each)[0]).spans) > 1]
+    items = [*map(own_split(trained.metadata, data, split).item, map(int, rows))]
+    texts = [text for each in items if len((text := window_of(trained, each)[0]).spans) > 1]
     if not texts:
         return None
     maps = [maps_of(trained, text).by_method() for text in texts]
@@ -243,7 +243,7 @@ def mattered(trained: Reader, data: SentimentData, split: str) -> list[Section]:
     if found is None:
         return []
     about = f"Measured on {found.texts} texts of {split}; above 0 is better than random."
-    if (data.windowed(part_of(data, split), trained.facts).counts > 1).any():
+    if (data.windowed(part_of(data, split), trained.metadata).counts > 1).any():
         about += (
             " Of a text that is read in windows, only the one that speaks most for its answer is "
             "measured, and the answer followed is that window's own."
@@ -257,7 +257,7 @@ def mattered(trained: Reader, data: SentimentData, split: str) -> list[Section]:
     )
 
 
-def look(trained: Reader, texts: Sequence[Asked], data: Callable[[], SentimentData]) -> Looked:
+def look(trained: Reader, texts: Sequence[TextInput], data: Callable[[], SentimentData]) -> Looked:
     """Which words carried the decision, and whether the run's data say that they did."""
     texts = [each for each in texts if spelt_of(trained, each).spans]
     if not texts:
@@ -275,14 +275,14 @@ def look(trained: Reader, texts: Sequence[Asked], data: Callable[[], SentimentDa
 
     def draw(path: Path) -> None:
         expect_one(path, len(texts), "text")
-        classes = trained.facts.classes
+        classes = trained.metadata.classes
         shown = shown_of(trained, texts[0])
         notes = (name_of(texts[0])[:100], note_of(shown, classes), caveats(trained))
         word_figure(
             shown.text.words,
             shown.maps.by_method(),
             path,
-            title=shown.said(classes),
+            title=shown.answer_text(classes),
             caption=" · ".join(filter(None, notes)),
             answer=classes[shown.maps.answer],
             breaks=shown.text.breaks,

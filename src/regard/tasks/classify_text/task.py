@@ -10,23 +10,23 @@ from regard.data.registry import lasting
 from regard.errors import ConfigError
 from regard.models.config import TextClassifierConfig
 from regard.models.text_classifier import TextClassifier
-from regard.tasks.classify_text.config import SCRATCH, SentimentConfig
-from regard.tasks.classify_text.data import Facts, SentimentData, TextBatches, read, read_other
+from regard.tasks.classify_text.config import SCRATCH, ClassifyTextConfig
+from regard.tasks.classify_text.data import Metadata, SentimentData, TextBatches, read, read_other
 from regard.tasks.classify_text.init_from import begin, settled, start_of
 from regard.tasks.classify_text.loss import held, measure, measured, objective
-from regard.tasks.classify_text.metrics import Judgement, judge, summary
+from regard.tasks.classify_text.metrics import Evaluation, judge, summary
 from regard.tasks.classify_text.predict import parse_inputs, predict
 from regard.tasks.classify_text.report import look, views
 from regard.tasks.task import Task
 
 
-def settle(config: SentimentConfig, data: SentimentData) -> SentimentConfig:
+def settle(config: ClassifyTextConfig, data: SentimentData) -> ClassifyTextConfig:
     """The model with the sizes of its start, the words and classes of its data."""
     config = settled(config)
-    model, facts = config.model, data.facts
-    follows: dict[str, Any] = {"words": len(facts.words), "classes": len(facts.classes)}
-    if config.start == SCRATCH:
-        follows["length"] = config.longest
+    model, facts = config.model, data.metadata
+    follows: dict[str, Any] = {"vocab_size": len(facts.words), "num_classes": len(facts.classes)}
+    if config.init_from == SCRATCH:
+        follows["context_length"] = config.max_length
     for name, value in follows.items():
         now, default = getattr(model, name), getattr(TextClassifierConfig(), name)
         if now not in (default, value):
@@ -39,34 +39,34 @@ def settle(config: SentimentConfig, data: SentimentData) -> SentimentConfig:
     return replace(config, data=lasting(config.data, LABELLED), model=model)
 
 
-def build(config: SentimentConfig, facts: Facts, **options: Any) -> TextClassifier:
+def build(config: ClassifyTextConfig, facts: Metadata, **options: Any) -> TextClassifier:
     """The model with its first weights."""
     model = TextClassifier(config.model, **options)
     begin(model, config)
     return model
 
 
-SENTIMENT: Task[SentimentConfig, SentimentData, Facts] = Task(
-    name="sentiment",
+CLASSIFY_TEXT: Task[ClassifyTextConfig, SentimentData, Metadata] = Task(
+    name="classify-text",
     unit="texts",
     batched="tokens",
-    config=SentimentConfig,
-    facts=Facts,
-    read=read,
-    read_other=read_other,
-    settle=settle,
-    build=build,
+    config=ClassifyTextConfig,
+    metadata=Metadata,
+    load_data=read,
+    load_other_data=read_other,
+    resolve=settle,
+    build_model=build,
     batches=TextBatches,
-    objective=objective,
-    measure=measure,
+    loss=objective,
+    evaluate_quick=measure,
     measured=measured,
     held=held,
-    judge=judge,
+    evaluate=judge,
     summary=summary,
-    revive=Judgement.from_values,
+    from_dict=Evaluation.from_values,
     parse_inputs=parse_inputs,
     predict=predict,
     look=look,
-    views=views,
+    report=views,
     start=start_of,
 )

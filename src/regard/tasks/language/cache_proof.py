@@ -23,7 +23,7 @@ from regard.tasks.language.predict import Prompt
 
 LONGEST = 256  # tokens that are compared: without a cache their number counts three times
 FEW = 11  # of the run's own tokens are enough to see which entries are new
-SAID = "It was the best of times, it was the worst of times."  # where a run's own data are gone
+OWN_TEXT = "It was the best of times, it was the worst of times."  # where a run's own data are gone
 
 
 def check_cache(
@@ -32,7 +32,7 @@ def check_cache(
     """For each text, or a window of the run's own if there is none, compare all scores."""
     model = trained.model
     assert isinstance(model, GPT)
-    most = min(LONGEST, trained.config.model.length)
+    most = min(LONGEST, trained.config.model.context_length)
     return [
         compare(model, tokens_of(trained, prompt, most), prompt.name)
         for prompt in prompts or [some_text(trained, data)]
@@ -43,7 +43,7 @@ def explain_cache(
     trained: Speaker, prompts: Sequence[Prompt], data: Callable[[], LanguageData]
 ) -> list[CacheExplanation]:
     """For each text, or the beginning of the run's own if there is none, take one token more."""
-    most = trained.config.model.length - 1
+    most = trained.config.model.context_length - 1
     if not prompts:
         some = some_text(trained, data)
         prompts = [replace(some, tokens=some.tokens[:FEW])]
@@ -52,8 +52,8 @@ def explain_cache(
     return [
         explain(
             model,
-            trained.facts.words,
-            trained.config.model.length,
+            trained.metadata.words,
+            trained.config.model.context_length,
             tokens_of(trained, prompt, most),
             prompt.name,
         )
@@ -63,12 +63,12 @@ def explain_cache(
 
 def some_text(trained: Speaker, data: Callable[[], LanguageData]) -> Prompt:
     """The beginning of what the run was chosen by; of another text, where that is gone."""
-    facts, most = trained.facts, min(LONGEST, trained.config.model.length)
+    facts, most = trained.metadata, min(LONGEST, trained.config.model.context_length)
     try:
         own = data()
         tokens, _ = part_of(own, "validation")
     except UserError:
-        return Prompt("a text of regard's own", SAID, tuple(facts.words.encode(SAID)))
+        return Prompt("a text of regard's own", OWN_TEXT, tuple(facts.words.encode(OWN_TEXT)))
     some = tuple(int(token) for token in tokens[:most])
     return Prompt(f"validation of {own.name}", facts.words.decode(some), some)
 

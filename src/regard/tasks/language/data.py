@@ -22,7 +22,7 @@ from regard.tasks.language.config import LanguageConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class Metadata:
     """What a run must know of its data to be used without them."""
 
     data: str
@@ -46,7 +46,7 @@ class LanguageData:
 
     corpus: Corpus
     tokens: dict[str, Integer[np.ndarray, "n"]]
-    facts: Facts
+    metadata: Metadata
 
     @property
     def name(self) -> str:
@@ -55,12 +55,12 @@ class LanguageData:
 
     def words(self) -> str:
         """One line: what there is."""
-        train, validation, test = self.facts.tokens
+        train, validation, test = self.metadata.tokens
         size = sum(self.corpus[name].size for name in SPLITS) / 1e6
         tested = f", {test:,} to test" if test else ""
         return (
             f"{self.corpus.name}: {size:,.1f} MB, {train:,} tokens to train on, "
-            f"{validation:,} to choose by{tested}, {len(self.facts.words):,} kinds"
+            f"{validation:,} for validation{tested}, {len(self.metadata.words):,} kinds"
         )
 
 
@@ -68,21 +68,21 @@ def read(config: LanguageConfig) -> LanguageData:
     """The corpus a configuration names, in tokens."""
     corpus = read_corpus(config.data)
     try:
-        vocabulary = fit_vocabulary(corpus.train, config.vocabulary)
+        vocabulary = fit_vocabulary(corpus.train, config.tokenizer)
     except ValueError as trouble:
         raise UserError(f"{corpus.name}: {trouble}") from None
     data = in_tokens(corpus, vocabulary)
     for name in ("train", "validation"):
-        count, needed = len(data.tokens[name]), config.model.length + 1
+        count, needed = len(data.tokens[name]), config.model.context_length + 1
         if count < needed:
             raise UserError(
                 f"{corpus.name} has {count:,} tokens in {name}, and one window of "
-                f"model.length={config.model.length} needs {needed:,}"
+                f"model.context_length={config.model.context_length} needs {needed:,}"
             )
     return data
 
 
-def read_other(config: LanguageConfig, facts: Facts, name: str) -> LanguageData:
+def read_other(config: LanguageConfig, facts: Metadata, name: str) -> LanguageData:
     """Another text, cut as the run cuts its own."""
     return in_tokens(read_corpus(change(config, {"data": name}).data), facts.words)
 
@@ -90,7 +90,7 @@ def read_other(config: LanguageConfig, facts: Facts, name: str) -> LanguageData:
 def in_tokens(corpus: Corpus, vocabulary: Vocabulary) -> LanguageData:
     tokens = {name: tokenised(corpus[name], vocabulary) for name in SPLITS}
     train, validation, test = (len(tokens[name]) for name in SPLITS)
-    facts = Facts(
+    facts = Metadata(
         data=corpus.name,
         digest=corpus.digest,
         vocabulary=vocabulary.to_text(),
@@ -118,10 +118,10 @@ class WindowBatches:
 
     def __init__(self, config: LanguageConfig, data: LanguageData, device: torch.device) -> None:
         self.tokens, self.device = data.tokens["train"], device
-        self.seed, self.length = config.train.seed, config.model.length
+        self.seed, self.length = config.train.seed, config.model.context_length
         # One window less than there are, so that an epoch may begin where it likes.
         self.windows = max(1, (len(self.tokens) - self.length) // self.length)
-        self.batch = min(config.batch, self.windows)
+        self.batch = min(config.batch_size, self.windows)
         self.held: Int[Tensor, "n"] | None = None
         if fits(self.tokens, device):
             self.held = torch.from_numpy(np.asarray(self.tokens).astype(np.int32)).to(device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -13,17 +12,17 @@ from torch.nn import functional as F
 from regard.evaluation.perplexity import token_losses
 from regard.models.gpt import GPT
 from regard.models.sizes import numbers_held
+from regard.run_folder.metric_lines import metric
 from regard.tasks.language.config import LanguageConfig
-from regard.tasks.language.data import Facts, LanguageData, Windows
+from regard.tasks.language.data import LanguageData, Metadata, Windows
 from regard.training.fit import Measure
 from regard.training.step import Objective
 
 MEASURED = 1 << 17  # tokens of validation, and of training, after each epoch
 AT_ONCE = 1 << 13  # tokens in a batch without gradients
-LIKELIHOOD = "likelihood"
 
 
-def objective(config: LanguageConfig, facts: Facts) -> Objective:
+def objective(config: LanguageConfig, facts: Metadata) -> Objective:
     """Show the model each window; sum its loss over the token after each."""
 
     def of(model: nn.Module, batch: Windows) -> tuple[Tensor, int]:
@@ -36,12 +35,11 @@ def objective(config: LanguageConfig, facts: Facts) -> Objective:
 
 
 def measure(config: LanguageConfig, data: LanguageData, device: torch.device) -> Measure:
-    """The loss of a token on validation and on as much of training, and what it means.
+    """The loss of a token on validation, which decides, and on as much of training.
 
-    The deciding figure is the likelihood, 1 / perplexity: how probable the next token was found,
-    as a geometric mean.
+    It is the mean of -log p of the next token: log(perplexity).
     """
-    length = config.model.length
+    length = config.model.context_length
     count = min(MEASURED, len(data.tokens["validation"]))
     parts = {name: np.asarray(data.tokens[name][:count]) for name in ("validation", "train")}
 
@@ -49,8 +47,7 @@ def measure(config: LanguageConfig, data: LanguageData, device: torch.device) ->
         figures = {}
         for name, tokens in parts.items():
             loss = float(losses_of(model, tokens, length, device).mean())
-            figures[f"{name}.{LIKELIHOOD}"] = math.exp(-loss)
-            figures[f"{name}.loss"] = loss
+            figures[metric(name, "loss")] = loss
         return figures
 
     return of
@@ -63,9 +60,9 @@ def measured(data: LanguageData) -> int:
 
 def held(config: LanguageConfig, data: LanguageData | None) -> int:
     """Numbers that a step holds at the least: of each window, its tokens in every block."""
-    length = config.model.length
+    length = config.model.context_length
     windows = 1 if data is None else max(1, len(data.tokens["train"]) // length)
-    return numbers_held(config.model, length * min(config.batch, windows))
+    return numbers_held(config.model, length * min(config.batch_size, windows))
 
 
 def losses_of(

@@ -9,49 +9,46 @@ from typing import Any
 from regard.data.text import Text
 from regard.data.tokens import count_unknown
 from regard.evaluation import perplexity
-from regard.evaluation.bootstrap import Interval, checked
-from regard.evaluation.perplexity import Foretelling, foretelling
+from regard.evaluation.bootstrap import checked
+from regard.evaluation.perplexity import PerplexityMetrics, foretelling
 from regard.progress import progress
 from regard.tasks.language.config import LanguageConfig
-from regard.tasks.language.data import Facts, LanguageData, part_of
-from regard.tasks.language.loss import LIKELIHOOD, losses_of
+from regard.tasks.language.data import LanguageData, Metadata, part_of
+from regard.tasks.language.loss import losses_of
 from regard.tasks.task import Trained
 
 WITH_EOS = "word_perplexity_with_eos"
-Speaker = Trained[LanguageConfig, Facts]
+Speaker = Trained[LanguageConfig, Metadata]
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Evaluation:
     """Every figure of a split, and how windows slid."""
 
-    figures: Foretelling
+    figures: PerplexityMetrics
     length: int
     stride: int
     unknown: float = 0.0  # the share of tokens that stand for what the vocabulary does not have
 
-    @property
-    def likelihood(self) -> Interval:
-        """How probable the next token was found, as a geometric mean: 1 / perplexity."""
-        value, low, high = self.figures.perplexity
-        return Interval(1 / value, 1 / high, 1 / low)
-
     def to_values(self) -> dict[str, Any]:
         """The deciding figure first."""
+        values = self.figures.to_values()
         return {
-            LIKELIHOOD: self.likelihood._asdict(),
-            **self.figures.to_values(),
+            "loss": values["loss"],
+            **values,
             "length": self.length,
             "stride": self.stride,
-            "unknown": self.unknown,
+            "unk_rate": self.unknown,
         }
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Judgement:
+    def from_values(cls, values: Mapping[str, Any]) -> Evaluation:
         """What `to_values` was made of."""
         try:
-            told = Foretelling.from_values(values if WITH_EOS in values else renamed(values))
-            return checked(cls(told, values["length"], values["stride"], values["unknown"]))
+            figures = PerplexityMetrics.from_values(
+                values if WITH_EOS in values else renamed(values)
+            )
+            return checked(cls(figures, values["length"], values["stride"], values["unk_rate"]))
         except (KeyError, TypeError, ValueError) as trouble:
             raise ValueError(f"these are not the values of a judgement: {trouble}") from None
 
@@ -62,10 +59,10 @@ def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in values.items()}
 
 
-def judge(trained: Speaker, data: LanguageData, split: str) -> Judgement:
+def judge(trained: Speaker, data: LanguageData, split: str) -> Evaluation:
     """Foretell every token of a split but the first."""
     tokens, texts = part_of(data, split)
-    length = trained.config.model.length
+    length = trained.config.model.context_length
     stride = max(1, length // 2)
     with progress(f"reading {split}", len(tokens)) as advance:
         losses = losses_of(
@@ -73,8 +70,8 @@ def judge(trained: Speaker, data: LanguageData, split: str) -> Judgement:
         )
     size, (words, lines) = sum(text.size for text in texts), words_and_lines(texts)
     figures = foretelling(losses, size=size, words=words, lines=lines, block=length)
-    unknown = count_unknown(tokens, trained.facts.words) / len(tokens)
-    return Judgement(figures, length, stride, unknown)
+    unknown = count_unknown(tokens, trained.metadata.words) / len(tokens)
+    return Evaluation(figures, length, stride, unknown)
 
 
 def words_and_lines(texts: Sequence[Text]) -> tuple[int, int]:
@@ -83,7 +80,7 @@ def words_and_lines(texts: Sequence[Text]) -> tuple[int, int]:
     return sum(words for words, _ in counts), sum(lines for _, lines in counts)
 
 
-def summary(judged: Judgement, split: str) -> str:
+def summary(judged: Evaluation, split: str) -> str:
     """Lines for a terminal."""
     lost = f" {judged.unknown:.2%} of them are not in the vocabulary." if judged.unknown else ""
     return (

@@ -13,10 +13,10 @@ import torch
 from regard.data.entries import number_kind
 from regard.data.tokenizer import Vocabulary
 from regard.data.tokens import count_unknown
-from regard.generation.sample import Rules, fresh_seed, sample, seeded
+from regard.generation.sample import GenerationConfig, fresh_seed, sample, seeded
 from regard.models.gpt import GPT
 from regard.tasks.inputs import NoItem, OwnSplit, Unreadable
-from regard.tasks.language.data import Facts, LanguageData, part_of
+from regard.tasks.language.data import LanguageData, Metadata, part_of
 from regard.tasks.language.metrics import Speaker
 from regard.tasks.task import Show
 from regard.tasks.text_inputs import TextReader, parse_texts
@@ -35,7 +35,7 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Prediction:
     """A prompt and what the model wrote after it."""
 
     name: str
@@ -63,7 +63,7 @@ def parse_inputs(
     trained: Speaker, inputs: Iterable[Any], data: Callable[[], LanguageData]
 ) -> Iterator[Prompt | Unreadable]:
     """What a user names, as prompts; of the run's own data, half a window."""
-    facts, length = trained.facts, trained.config.model.length
+    facts, length = trained.metadata, trained.config.model.context_length
     reader = TextReader(
         Prompt,
         lambda name, text, _: prompt_of(facts, name, text),
@@ -78,7 +78,7 @@ def own_split(data: LanguageData, split: str, length: int) -> OwnSplit[Prompt]:
 
     def item(row: int) -> Prompt:
         some = [int(each) for each in tokens[row * length : row * length + max(1, length // 2)]]
-        return Prompt(f"{data.name} {split}:{row}", data.facts.words.decode(some), tuple(some))
+        return Prompt(f"{data.name} {split}:{row}", data.metadata.words.decode(some), tuple(some))
 
     return OwnSplit(data.name, "windows", windows_in(tokens, length), item)
 
@@ -88,7 +88,7 @@ def windows_in(tokens: Sized, length: int) -> int:
     return max(1, (len(tokens) - 1) // length)
 
 
-def prompt_of(facts: Facts, name: str, text: str) -> Prompt:
+def prompt_of(facts: Metadata, name: str, text: str) -> Prompt:
     """A text as a prompt, unless the model knows nothing of it."""
     words = facts.words
     tokens = tuple(words.encode(text))
@@ -100,19 +100,19 @@ def prompt_of(facts: Facts, name: str, text: str) -> Prompt:
     return Prompt(name, text, tokens)
 
 
-def predict(trained: Speaker, prompts: Sequence[Prompt]) -> list[Answer]:
+def predict(trained: Speaker, prompts: Sequence[Prompt]) -> list[Prediction]:
     """Each prompt gone on with, as often as `num_samples` says; one after the other."""
     return [answer for prompt in prompts for answer in samples(trained, prompt)]
 
 
-def stream(trained: Speaker, prompts: Sequence[Prompt], show: Show) -> list[Answer]:
+def stream(trained: Speaker, prompts: Sequence[Prompt], show: Show) -> list[Prediction]:
     """The same, shown while it is written: what `predict` says, a line's end after each answer."""
     return [answer for prompt in prompts for answer in samples(trained, prompt, show)]
 
 
-def samples(trained: Speaker, prompt: Prompt, show: Show | None = None) -> Iterator[Answer]:
+def samples(trained: Speaker, prompt: Prompt, show: Show | None = None) -> Iterator[Prediction]:
     """Every sample of a prompt; one of them is the same whatever else is drawn."""
-    how = trained.config.speaking
+    how = trained.config.generation
     seed = fresh_seed() if how.seed is None else how.seed
     for number in range(how.num_samples):
         if show is not None:
@@ -120,7 +120,7 @@ def samples(trained: Speaker, prompt: Prompt, show: Show | None = None) -> Itera
         text, score = spoken(trained, prompt, seeded(seed, number, prompt.text), show)
         if show is not None:
             show("\n")
-        yield Answer(prompt.name, prompt.text, text, score, seed, number)
+        yield Prediction(prompt.name, prompt.text, text, score, seed, number)
 
 
 def spoken(
@@ -131,28 +131,34 @@ def spoken(
     Of a prompt longer than half a window the model reads the end, and it writes no further than to
     the end of the window.
     """
-    model, config, words = trained.model, trained.config, trained.facts.words
+    model, config, words = trained.model, trained.config, trained.metadata.words
     assert isinstance(model, GPT)
-    how, length = config.speaking, config.model.length
+    how, length = config.generation, config.model.context_length
     tokens = list(prompt.tokens)[-(length // 2) :] or words.encode("\n") or [words.start]
-    count = min(how.tokens, length - len(tokens))
+    count = min(how.max_new_tokens, length - len(tokens))
     never = [words.padding, words.start]
     if "unknown" in words.specials:
         never.append(words.special("unknown"))
-    told = Telling(words, tokens, how.stop, show)
+    telling = Telling(words, tokens, how.stop_strings, show)
     out = sample(
         model,
         1,
         # A text has no end that could be learnt, so it goes on until there is no more room.
-        Rules(begin=words.start, end=words.end, longest=count, shortest=count, never=tuple(never)),
+        GenerationConfig(
+            bos_id=words.start,
+            eos_id=words.end,
+            max_new_tokens=count,
+            min_new_tokens=count,
+            suppress_tokens=tuple(never),
+        ),
         prompt=torch.tensor([tokens], device=trained.device),
         temperature=how.temperature,
         top_k=how.top_k or None,
         top_p=how.top_p,
         generator=generator,
-        listen=told.hear if told.asked else None,
+        listen=telling.hear if telling.needed else None,
     )
-    return told.end(out.words[0]), out.scores[0]
+    return telling.end(out.tokens[0]), out.scores[0]
 
 
 class Telling:
@@ -175,7 +181,7 @@ class Telling:
         self.shown = 0  # letters
 
     @property
-    def asked(self) -> bool:
+    def needed(self) -> bool:
         """Whether anybody needs to know before the end."""
         return self.show is not None or bool(self.stops)
 

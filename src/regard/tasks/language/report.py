@@ -15,7 +15,7 @@ from regard.errors import UserError
 from regard.inspection.text_maps import Layers, reading_item, text_layers
 from regard.models.gpt import GPT
 from regard.tasks.language.data import LanguageData
-from regard.tasks.language.metrics import Judgement, Speaker
+from regard.tasks.language.metrics import Evaluation, Speaker
 from regard.tasks.language.predict import Prompt, own_split, predict
 from regard.tasks.several import expect_one
 from regard.tasks.task import Looked
@@ -31,7 +31,7 @@ READING = (
 )
 
 
-def views(trained: Speaker, data: LanguageData, split: str, judged: Judgement) -> list[Section]:
+def views(trained: Speaker, data: LanguageData, split: str, judged: Evaluation) -> list[Section]:
     """The sections of a report that only a language model has."""
     figures = judged.figures
     named = {
@@ -41,11 +41,11 @@ def views(trained: Speaker, data: LanguageData, split: str, judged: Judgement) -
         "perplexity per word": figures.word_perplexity,
         "perplexity per word, line ends counted": figures.word_perplexity_with_eos,
     }
-    length = trained.config.model.length
+    length = trained.config.model.context_length
     own = own_split(data, split, length)
     prompts = [own.item(row) for row in range(min(SAMPLES, own.count))]
-    how = replace(trained.config.speaking, seed=trained.config.train.seed, num_samples=1)
-    speaker = replace(trained, config=replace(trained.config, speaking=how))
+    how = replace(trained.config.generation, seed=trained.config.train.seed, num_samples=1)
+    speaker = replace(trained, config=replace(trained.config, generation=how))
     return [
         {
             "view": "figures",
@@ -65,7 +65,7 @@ def views(trained: Speaker, data: LanguageData, split: str, judged: Judgement) -
             "view": "table",
             "title": "What it writes",
             "words": f"After half a window of {split}, drawn at a temperature of "
-            f"{trained.config.speaking.temperature}.",
+            f"{trained.config.generation.temperature}.",
             "data": {
                 "columns": ["after", "it wrote"],
                 "rows": [
@@ -112,9 +112,9 @@ def mapped(
     trained: Speaker, prompt: Prompt, most: int = SHOWN
 ) -> tuple[list[str], Layers[Float[np.ndarray, "heads n n"]]]:
     """The first tokens of a prompt as people read them, and what each read, layer by layer."""
-    model, words = trained.model, trained.facts.words
+    model, words = trained.model, trained.metadata.words
     assert isinstance(model, GPT)
-    tokens = list(prompt.tokens)[: min(most, trained.config.model.length)]
+    tokens = list(prompt.tokens)[: min(most, trained.config.model.context_length)]
     if not tokens:
         raise UserError(f"{prompt.name} has no token to look at")
     layers = text_layers(model, torch.tensor([tokens], device=trained.device))

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.data.augment import seeded
 from regard.data.batching import Buckets, RowPicker
 from regard.tasks.image_data import batch_seeds
-from regard.tasks.pretrain_bert.config import PretrainConfig
+from regard.tasks.pretrain_bert.config import PretrainBertConfig
 from regard.tasks.pretrain_bert.data import NEXT, PretrainData, measured_text, running_text
 from regard.tasks.pretrain_bert.pairs import INFERENCE, INVERTED
 
@@ -27,9 +27,9 @@ class PretrainBatch:
     words: Int64[Tensor, "b n"]
     segments: Int64[Tensor, "b n"] | None
     positions: Int64[Tensor, "b n"]
-    next: Int64[Tensor, "b"] | None = None
-    inverted: Int64[Tensor, "b"] | None = None
-    inference: Int64[Tensor, "b"] | None = None
+    nsp: Int64[Tensor, "b"] | None = None
+    inversion: Int64[Tensor, "b"] | None = None
+    nli: Int64[Tensor, "b"] | None = None
     seed: int = 0
     generator: torch.Generator | None = None  # of a recorded step, which seeds it itself
 
@@ -59,17 +59,22 @@ class PretrainBatches:
     texts are fewer than their batches hold, some come twice; where they are more, some wait.
     """
 
-    def __init__(self, config: PretrainConfig, data: PretrainData, device: torch.device) -> None:
-        part, words = data.parts["train"], data.facts.words
+    def __init__(
+        self, config: PretrainBertConfig, data: PretrainData, device: torch.device
+    ) -> None:
+        part, words = data.parts["train"], data.metadata.words
         self.config, self.seed, self.device = config, config.train.seed, device
         self.documents, self.running = part.documents, 0
-        if config.objectives.reads:
+        if config.loss_weights.reads:
             self.usual = measured_text(part.documents, config, f"train of {data.name}")
-            self.at_once = max(1, min(config.batch // config.longest, len(self.usual)))
+            self.at_once = max(1, min(config.batch_tokens // config.max_length, len(self.usual)))
             self.running = len(self.usual) // self.at_once
             self.pick = RowPicker(self.usual.rows, words, device)
         self.pairs = {
-            name: (Buckets(pairs.rows.lengths, config.batch), RowPicker(pairs.rows, words, device))
+            name: (
+                Buckets(pairs.rows.lengths, config.batch_tokens),
+                RowPicker(pairs.rows, words, device),
+            )
             for name, pairs in part.pairs.items()
         }
         self.answers = {
@@ -113,8 +118,10 @@ class PretrainBatches:
 
         def maker(some: Int64[Tensor, "b"]) -> Maker:
             def make(seed: int) -> PretrainBatch:
-                asked: dict[str, Any] = {NEXT: answers[some]} if self.config.objectives.next else {}
-                return PretrainBatch(*pick(some, self.config.longest), **asked, seed=seed)
+                labels: dict[str, Any] = (
+                    {NEXT: answers[some]} if self.config.loss_weights.nsp else {}
+                )
+                return PretrainBatch(*pick(some, self.config.max_length), **labels, seed=seed)
 
             return make
 
@@ -128,8 +135,8 @@ class PretrainBatches:
         def maker(width: int, some: Int64[np.ndarray, "b"]) -> Maker:
             def make(seed: int) -> PretrainBatch:
                 rows = torch.from_numpy(some).to(self.device)
-                asked: dict[str, Any] = {name: self.answers[name][rows]}
-                return PretrainBatch(*pick(rows, width), **asked, seed=seed)
+                labels: dict[str, Any] = {name: self.answers[name][rows]}
+                return PretrainBatch(*pick(rows, width), **labels, seed=seed)
 
             return make
 

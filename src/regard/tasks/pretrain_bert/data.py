@@ -18,26 +18,26 @@ from regard.data.images import SPLITS
 from regard.data.sentences import documents
 from regard.data.tokenizer import Vocabulary, fit_vocabulary, from_text
 from regard.errors import UserError
-from regard.tasks.pretrain_bert.config import PretrainConfig
+from regard.tasks.pretrain_bert.config import PretrainBertConfig
 from regard.tasks.pretrain_bert.pairs import (
     INFERENCE,
     INVERTED,
     Found,
+    LabelledPair,
     Texts,
-    Told,
     paired,
     sentences_of,
     sick_for,
 )
 
-NEXT, MASKED = "next", "masked"
+NEXT, MASKED = "nsp", "mlm"
 ALL = "all"  # the whole of another text
 SEED = 20_181_011  # of what a model is measured by: always the same
 WORTH_SAYING = 0.01  # a share of the tokens from which on it is said what becomes of them
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class Metadata:
     """What a run must know of its data to be used without them."""
 
     data: str
@@ -89,7 +89,7 @@ class PretrainData:
 
     corpus: Corpus
     parts: Mapping[str, Part]
-    facts: Facts
+    metadata: Metadata
     own: bool = True  # whether it is what the model learnt from
     left_out: Mapping[str, int] = field(default_factory=dict)  # sentences that were known, by part
     notes: tuple[str, ...] = ()  # what is not read as it stands, a sentence each
@@ -101,16 +101,16 @@ class PretrainData:
 
     def words(self) -> str:
         """What there is."""
-        facts = self.facts
+        facts = self.metadata
         lines = [
             f"{self.corpus.name}: {facts.sentences[0]:,} sentences of {facts.documents[0]:,} "
             f"documents to train on, {facts.tokens[0]:,} tokens of {len(facts.words):,} kinds; "
-            f"{facts.sentences[1]:,} sentences to choose by"
+            f"{facts.sentences[1]:,} sentences for validation"
             + (f", {facts.sentences[2]:,} to test" if facts.sentences[2] else "")
         ]
         lines += [
             f"{name}: {len(pairs):,} pairs to train on, "
-            f"{len(self.parts['validation'].pairs[name]):,} to choose by"
+            f"{len(self.parts['validation'].pairs[name]):,} for validation"
             for name, pairs in self.parts["train"].pairs.items()
         ]
         return "\n".join((*lines, *self.notes))
@@ -122,7 +122,7 @@ def part_of(data: PretrainData, split: str) -> Part:
     return data.parts[split]
 
 
-def read(config: PretrainConfig) -> PretrainData:
+def read(config: PretrainBertConfig) -> PretrainData:
     """The corpus a configuration names, with a vocabulary and the pairs that it asks for."""
     corpus, sick = read_corpus(config.data), sick_for(config)
     whole = {name: [*documents(corpus[name])] for name in SPLITS}
@@ -136,7 +136,7 @@ def read(config: PretrainConfig) -> PretrainData:
         pairs[name] = paired(config, name, texts[name], sick, known)
     made = sentences_of([pairs["train"]])
     try:
-        vocabulary = fit_vocabulary(chain(corpus.train, made), config.vocabulary, extra=("mask",))
+        vocabulary = fit_vocabulary(chain(corpus.train, made), config.tokenizer, extra=("mask",))
     except ValueError as trouble:
         raise UserError(f"{corpus.name}: {trouble}") from None
     digest = hashlib.sha256(corpus.digest.encode())
@@ -149,7 +149,7 @@ def read(config: PretrainConfig) -> PretrainData:
     return PretrainData(corpus, parts, facts, left_out=left_out, notes=notes)
 
 
-def read_other(config: PretrainConfig, facts: Facts, name: str) -> PretrainData:
+def read_other(config: PretrainBertConfig, facts: Metadata, name: str) -> PretrainData:
     """Another text, cut as the run cuts its own, in its parts and as a whole.
 
     What is not made of the text itself is from the pairs to test on, for each of these.
@@ -176,14 +176,14 @@ def apart(texts: Texts) -> dict[str, list[list[str]]]:
 
 
 def in_tokens(
-    texts: Texts, pairs: Mapping[str, Found], words: Vocabulary, config: PretrainConfig
+    texts: Texts, pairs: Mapping[str, Found], words: Vocabulary, config: PretrainBertConfig
 ) -> dict[str, Part]:
     """Every part in tokens, without questions that nothing is found for."""
     return {
         name: Part(
             in_documents(texts[name], words, *room_of(config)),
             {
-                question: pairs_in_tokens(found, words, config.longest)
+                question: pairs_in_tokens(found, words, config.max_length)
                 for question, found in pairs[name].items()
                 if found
             },
@@ -192,33 +192,34 @@ def in_tokens(
     }
 
 
-def room_of(config: PretrainConfig) -> tuple[int, int]:
+def room_of(config: PretrainBertConfig) -> tuple[int, int]:
     """How many tokens of running text are read at once, beside start and ends, and as how many."""
-    return (config.longest - 3, 2) if config.objectives.next else (config.longest - 2, 1)
+    return (config.max_length - 3, 2) if config.loss_weights.nsp else (config.max_length - 2, 1)
 
 
 def notes_on(
-    config: PretrainConfig, train: Documents, left_out: Mapping[str, int]
+    config: PretrainBertConfig, train: Documents, left_out: Mapping[str, int]
 ) -> Iterator[str]:
     """What of a text is not read as it stands: known sentences, long ones, and lonely ones."""
     if any(left_out.values()):
         counts = ", ".join(f"{count:,} of {name}" for name, count in left_out.items() if count)
         yield f"sentences left out, as an earlier part has them too: {counts}"
     room, _ = room_of(config)
-    if config.objectives.reads and train.cut:
+    if config.loss_weights.reads and train.cut:
         yield (
             f"{train.cut:,} of the sentences to train on are longer than {room} tokens and are "
             f"read in {train.pieces:,} pieces"
         )
-    if config.objectives.next and (share := train.alone(room)) >= WORTH_SAYING:
+    if config.loss_weights.nsp and (share := train.alone(room)) >= WORTH_SAYING:
         yield (
             f"{share:.0%} of the tokens to train on are in sentences that no neighbour fits beside "
-            f"within --longest {config.longest}: they are read only as texts that do not follow; "
-            "a larger --longest, or --objectives.next 0, reads them in their place"
+            f"within --max-length {config.max_length}: they are read only as texts that do not "
+            "follow; "
+            "a larger --max-length, or --loss-weights.nsp 0, reads them in their place"
         )
 
 
-def pairs_in_tokens(found: Sequence[Told], words: Vocabulary, longest: int) -> Pairs:
+def pairs_in_tokens(found: Sequence[LabelledPair], words: Vocabulary, longest: int) -> Pairs:
     both = [
         trimmed(words.encode(f" {first}"), words.encode(f" {second}"), longest - 3)
         for first, second, *_ in found
@@ -230,14 +231,14 @@ def pairs_in_tokens(found: Sequence[Told], words: Vocabulary, longest: int) -> P
     )
 
 
-def facts_of(name: str, digest: str, words: Vocabulary, parts: Mapping[str, Part]) -> Facts:
+def facts_of(name: str, digest: str, words: Vocabulary, parts: Mapping[str, Part]) -> Metadata:
     some = [parts[split] for split in SPLITS]
 
     def three(numbers: Iterable[int]) -> tuple[int, int, int]:
         train, validation, test = numbers
         return train, validation, test
 
-    return Facts(
+    return Metadata(
         data=name,
         digest=digest,
         vocabulary=words.to_text(),
@@ -249,7 +250,7 @@ def facts_of(name: str, digest: str, words: Vocabulary, parts: Mapping[str, Part
 
 
 def check(
-    config: PretrainConfig,
+    config: PretrainBertConfig,
     corpus: Corpus,
     parts: Mapping[str, Part],
     left_out: Mapping[str, int],
@@ -257,21 +258,21 @@ def check(
     """Refuse what cannot be learnt from, with the numbers that say why."""
     for name in ("train", "validation"):
         where = f"{name} of {corpus.name}"
-        if config.objectives.reads:
+        if config.loss_weights.reads:
             measured_text(parts[name].documents, config, where, left_out=left_out.get(name, 0))
         for question in (INVERTED, INFERENCE):
-            if getattr(config.objectives, question) and question not in parts[name].pairs:
+            if getattr(config.loss_weights, question) and question not in parts[name].pairs:
                 raise UserError(
-                    f"no pair for objectives.{question} could be made of {where}: "
-                    f"say --objectives.{question} 0"
+                    f"no pair for loss_weights.{question} could be made of {where}: "
+                    f"say --loss-weights.{question} 0"
                 )
 
 
 def measured_text(
     found: Documents,
-    config: PretrainConfig,
+    config: PretrainBertConfig,
     where: str,
-    advice: str = "say --objectives.next 0, or give more",
+    advice: str = "say --loss-weights.nsp 0, or give more",
     left_out: int = 0,
 ) -> Pairs:
     """Rows of running text, always the same, or what there is too little of."""
@@ -283,15 +284,16 @@ def measured_text(
         raise UserError(f"{where} has not one sentence{known}")
     raise UserError(
         f"{where} has too little text, {found.sentences:,} sentences of {found.count:,} "
-        f"documents, for two texts within --longest {config.longest} of which the second does "
+        f"documents, for two texts within --max-length {config.max_length} of which the second "
+        "does "
         f"not follow: {advice}"
     )
 
 
-def running_text(found: Documents, config: PretrainConfig, draw: np.random.Generator) -> Pairs:
+def running_text(found: Documents, config: PretrainBertConfig, draw: np.random.Generator) -> Pairs:
     """Rows of running text, drawn anew each time: pairs if `next` is asked, or else single ones."""
     room, _ = room_of(config)
-    if config.objectives.next:
+    if config.loss_weights.nsp:
         rows, follows = next_rows(found, room, draw)
     else:
         rows = single_rows(found, room, draw)

@@ -15,20 +15,20 @@ from regard.errors import UserError
 from regard.evaluation.bag_of_words import BagOfWords
 from regard.evaluation.bootstrap import Interval, bootstrap, checked, interval_from
 from regard.evaluation.nearby_words import NearbyWords, neighbours
-from regard.models.pretrainer import Pretrainer
+from regard.models.pretrainer import BertForPretraining
 from regard.progress import progress
-from regard.tasks.pretrain_bert.config import PretrainConfig
-from regard.tasks.pretrain_bert.data import MASKED, Facts, Pairs, PretrainData
+from regard.tasks.pretrain_bert.config import PretrainBertConfig
+from regard.tasks.pretrain_bert.data import MASKED, Metadata, Pairs, PretrainData
 from regard.tasks.pretrain_bert.loss import Guesses, answered, guesses
-from regard.tasks.pretrain_bert.questions import asked_of
+from regard.tasks.pretrain_bert.questions import questions_of
 from regard.tasks.task import Trained
 
-Reader = Trained[PretrainConfig, Facts]
+Reader = Trained[PretrainBertConfig, Metadata]
 FITTED = 20_000  # pairs that the counter of words learns from, at the most
 
 
 @dataclass(frozen=True)
-class Figures:
+class PairMetrics:
     """One kind of question: how often rightly answered, by chance, and by counting words."""
 
     accuracy: Interval
@@ -47,7 +47,7 @@ class Figures:
         }
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Figures:
+    def from_values(cls, values: Mapping[str, Any]) -> PairMetrics:
         counting = values["counting"]
         found = cls(
             interval_from(values["accuracy"]),
@@ -60,10 +60,10 @@ class Figures:
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class Evaluation:
     """Every kind of question that a run was taught, on one split."""
 
-    figures: Mapping[str, Figures]
+    figures: Mapping[str, PairMetrics]
     perplexity: float | None  # of the hidden words; None where none are hidden
 
     @property
@@ -86,9 +86,9 @@ class Judgement:
             "accuracy": self.accuracy._asdict(),
             **{name: each.to_values()["accuracy"] for name, each in self.figures.items()},
             "perplexity": self.perplexity,
-            **{f"{name} by chance": each.chance for name, each in self.figures.items()},
+            **{f"{name}_chance": each.chance for name, each in self.figures.items()},
             **{
-                f"{name} by counting": each.counting._asdict()
+                f"{name}_count_baseline": each.counting._asdict()
                 for name, each in self.figures.items()
                 if each.counting is not None
             },
@@ -96,25 +96,25 @@ class Judgement:
         }
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Judgement:
+    def from_values(cls, values: Mapping[str, Any]) -> Evaluation:
         """What `to_values` was made of."""
         try:
-            figures = {name: Figures.from_values(v) for name, v in values["figures"].items()}
+            figures = {name: PairMetrics.from_values(v) for name, v in values["figures"].items()}
             return checked(cls(figures, values["perplexity"]))
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as trouble:
             raise ValueError(f"these are not the values of a judgement: {trouble}") from None
 
 
-def judge(trained: Reader, data: PretrainData, split: str) -> Judgement:
+def judge(trained: Reader, data: PretrainData, split: str) -> Evaluation:
     """Ask every kind of question about a split."""
-    model, facts = reader(trained), trained.facts
+    model, facts = reader(trained), trained.metadata
     check_words(facts, data)
-    asked = dict(asked_of(trained.config, data, split))
-    learnt = dict(asked_of(trained.config, data, "train", FITTED)) if data.own else {}
-    figures: dict[str, Figures] = {}
+    questions = dict(questions_of(trained.config, data, split))
+    learnt = dict(questions_of(trained.config, data, "train", FITTED)) if data.own else {}
+    figures: dict[str, PairMetrics] = {}
     perplexity = None
-    with progress(f"asking about {split}", len(asked)) as advance:
-        for question, pairs in asked.items():
+    with progress(f"asking about {split}", len(questions)) as advance:
+        for question, pairs in questions.items():
             if question == MASKED:
                 found = guesses(model, pairs.rows, trained.config, facts, trained.device)
                 perplexity = float(np.exp(found.loss.mean()))
@@ -123,19 +123,19 @@ def judge(trained: Reader, data: PretrainData, split: str) -> Judgement:
                 yes = answered(model, question, pairs.rows, facts, trained.device)
                 figures[question] = of_pairs(yes, pairs, learnt.get(question), facts.words)
             advance(1)
-    return Judgement(figures, perplexity)
+    return Evaluation(figures, perplexity)
 
 
-def check_words(facts: Facts, data: PretrainData) -> None:
+def check_words(facts: Metadata, data: PretrainData) -> None:
     """Refuse tokens that are not the run's: another version may fit another vocabulary."""
-    if data.facts.vocabulary != facts.vocabulary:
+    if data.metadata.vocabulary != facts.vocabulary:
         raise UserError(
             f"this version cuts {data.name} into other tokens than the run learnt: name it with "
             "--data, and it is cut as the run does"
         )
 
 
-def of_words(found: Guesses, data: PretrainData, words: Vocabulary) -> Figures:
+def of_words(found: Guesses, data: PretrainData, words: Vocabulary) -> PairMetrics:
     """Hidden words, beside the most frequent one and beside a counter of neighbours."""
     counting = None
     if data.own:
@@ -150,12 +150,14 @@ def of_words(found: Guesses, data: PretrainData, words: Vocabulary) -> Figures:
             for at in places.tolist()
         ]
         counting = share_right(np.array(guessed) == found.truth)
-    return Figures(share_right(found.right), most_frequent(found.truth), counting, len(found.truth))
+    return PairMetrics(
+        share_right(found.right), most_frequent(found.truth), counting, len(found.truth)
+    )
 
 
 def of_pairs(
     yes: Float[np.ndarray, "n"], pairs: Pairs, learnt: Pairs | None, words: Vocabulary
-) -> Figures:
+) -> PairMetrics:
     """A question about pairs, beside a counter of words that learnt from as many."""
     right = (yes > 0.5) == pairs.answers
     counting = None
@@ -165,7 +167,7 @@ def of_pairs(
         counting = share_right(given.argmax(-1) == pairs.answers)
     kinds = np.array(pairs.kinds)
     by_kind = {kind: right[kinds == kind] for kind in dict.fromkeys(pairs.kinds)}
-    return Figures(
+    return PairMetrics(
         share_right(right),
         most_frequent(pairs.answers),
         counting,
@@ -196,7 +198,7 @@ def texts_of(rows: Rows, words: Vocabulary) -> tuple[list[str], list[str]]:
     return texts(rows.first), texts(rows.second)
 
 
-def summary(judged: Judgement, split: str) -> str:
+def summary(judged: Evaluation, split: str) -> str:
     """Lines for a terminal."""
     lines = [split, f"{'':<12}{'right':>7}   {'95% interval':<16}{'chance':>7}{'counting':>10}"]
     for name, each in judged.figures.items():
@@ -211,6 +213,6 @@ def summary(judged: Judgement, split: str) -> str:
     return "\n".join(lines)
 
 
-def reader(trained: Reader) -> Pretrainer:
-    assert isinstance(trained.model, Pretrainer)
+def reader(trained: Reader) -> BertForPretraining:
+    assert isinstance(trained.model, BertForPretraining)
     return trained.model

@@ -17,20 +17,20 @@ from regard.data.synthetic import grammar
 from regard.data.synthetic.inference import inference_pairs
 from regard.data.synthetic.inversions import inversion_pairs
 from regard.errors import UserError
-from regard.tasks.pretrain_bert.config import PretrainConfig
+from regard.tasks.pretrain_bert.config import PretrainBertConfig
 
 HELD_SHARE = 10  # for so many pairs to learn from, one is held out for validation and one for test
 FEWEST = 12  # pairs that are held out for each
 GROWN = 400  # sentences of our own grammar, at the least: a tenth of them is held out for each
-INVERTED, INFERENCE = "inverted", "inference"
+INVERTED, INFERENCE = "inversion", "nli"
 
 Texts = Mapping[str, list[list[str]]]  # documents, as sentences, by part
-Told = tuple[str, str, bool, str]  # two sentences, the answer, and what decided it
-Found = dict[str, list[Told]]  # pairs by question
+LabelledPair = tuple[str, str, bool, str]  # two sentences, the answer, and what decided it
+Found = dict[str, list[LabelledPair]]  # pairs by question
 
 
 def paired(
-    config: PretrainConfig,
+    config: PretrainBertConfig,
     split: str,
     texts: Sequence[Sequence[str]],
     sick: LabelledSet | None,
@@ -40,13 +40,17 @@ def paired(
 
     No inversion has one of the `known` sentences.
     """
-    count = config.pairs if split == "train" else max(FEWEST, config.pairs // HELD_SHARE)
+    count = (
+        config.pairs_per_epoch
+        if split == "train"
+        else max(FEWEST, config.pairs_per_epoch // HELD_SHARE)
+    )
     found: Found = {}
-    if config.objectives.inverted:
+    if config.loss_weights.inversion:
         sentences = [each for document in texts for each in document]
-        own_grammar = grown(max(GROWN, 2 * config.pairs))[split]
+        own_grammar = grown(max(GROWN, 2 * config.pairs_per_epoch))[split]
         found[INVERTED] = inverted(sentences, own_grammar, count, SPLITS.index(split), known)
-    if config.objectives.inference:
+    if config.loss_weights.nli:
         found[INFERENCE] = inferred(config, split, count, sick)
     return found
 
@@ -57,7 +61,7 @@ def inverted(
     count: int,
     seed: int,
     known: Collection[str],
-) -> list[Told]:
+) -> list[LabelledPair]:
     """Half from the text itself, as far as that has some, and the rest from our own grammar."""
     of_text, of_grammar = (inversion_pairs(some, seed, known) for some in (sentences, own_grammar))
     kept = balanced(of_text, max(count // 2, count - len(of_grammar)))
@@ -75,23 +79,21 @@ def grown(count: int) -> dict[str, list[str]]:
 
 
 def inferred(
-    config: PretrainConfig, split: str, count: int, sick: LabelledSet | None
-) -> list[Told]:
+    config: PretrainBertConfig, split: str, count: int, sick: LabelledSet | None
+) -> list[LabelledPair]:
     """Premises and conclusions from our own rules, from SICK, or half from each.
 
     Where SICK has fewer than half, our own rules make up for it.
     """
-    found: list[Told] = []
+    found: list[LabelledPair] = []
     if sick is not None:
-        found = balanced(
-            from_sick(sick, split), count if config.inferences == "sick" else count // 2
-        )
-    if config.inferences != "sick":
+        found = balanced(from_sick(sick, split), count if config.nli_data == "sick" else count // 2)
+    if config.nli_data != "sick":
         found += by_rules(split, count)[: count - len(found)]
     return found
 
 
-def by_rules(split: str, count: int) -> Sequence[Told]:
+def by_rules(split: str, count: int) -> Sequence[LabelledPair]:
     """So many pairs of our own rules; of what is held back, validation and test have a half each.
 
     Sentences are divided, not pairs: no two parts have one in common.
@@ -101,16 +103,16 @@ def by_rules(split: str, count: int) -> Sequence[Told]:
             return inference_pairs(count, 0)
         return inference_pairs(count, 1, held=True, half=SPLITS[1:].index(split))
     except ValueError as trouble:
-        raise UserError(f"--pairs asks for too many inferences: {trouble}") from None
+        raise UserError(f"--pairs-per-epoch asks for too many inferences: {trouble}") from None
 
 
-def sick_for(config: PretrainConfig) -> LabelledSet | None:
+def sick_for(config: PretrainBertConfig) -> LabelledSet | None:
     """SICK, if inferences are to come from it."""
-    wanted = config.objectives.inference and config.inferences != "rules"
+    wanted = config.loss_weights.nli and config.nli_data != "rules"
     return read_labelled("sick") if wanted else None
 
 
-def from_sick(sick: LabelledSet, split: str) -> list[Told]:
+def from_sick(sick: LabelledSet, split: str) -> list[LabelledPair]:
     """SICK's pairs, of which those of entailment follow."""
     part, yes = sick[split], sick.classes.index("entailment")
     return [
@@ -119,7 +121,7 @@ def from_sick(sick: LabelledSet, split: str) -> list[Told]:
     ]
 
 
-def balanced(pairs: Sequence[Told], count: int) -> list[Told]:
+def balanced(pairs: Sequence[LabelledPair], count: int) -> list[LabelledPair]:
     """At most so many, true and false in turn."""
     true, false = ([pair for pair in pairs if pair[2] is answer] for answer in (True, False))
     couples = zip(true, false, strict=False)

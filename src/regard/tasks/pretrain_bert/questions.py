@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from regard.errors import UserError
-from regard.tasks.pretrain_bert.config import PretrainConfig
+from regard.tasks.pretrain_bert.config import PretrainBertConfig
 from regard.tasks.pretrain_bert.data import (
     MASKED,
     NEXT,
@@ -19,21 +19,21 @@ from regard.tasks.pretrain_bert.data import (
 )
 
 
-def asked_of(
-    config: PretrainConfig, data: PretrainData, split: str, most: int | None = None
+def questions_of(
+    config: PretrainBertConfig, data: PretrainData, split: str, most: int | None = None
 ) -> Iterator[tuple[str, Pairs]]:
     """Every question that counts, with the rows of a split that it is asked about, or some."""
-    if config.objectives.reads:
+    if config.loss_weights.reads:
         text = some_of(text_of(config, data, split), most)
-        if config.objectives.masked:
+        if config.loss_weights.mlm:
             yield MASKED, text
-        if config.objectives.next:
+        if config.loss_weights.nsp:
             yield NEXT, text
     for name, pairs in part_of(data, split).pairs.items():
         yield name, some_of(pairs, most)
 
 
-def text_of(config: PretrainConfig, data: PretrainData, split: str) -> Pairs:
+def text_of(config: PretrainBertConfig, data: PretrainData, split: str) -> Pairs:
     """The running text of a split in rows, and which of them follow one another."""
     found, left_out = part_of(data, split).documents, data.left_out.get(split, 0)
     if not len(found.lines) and not left_out:

@@ -13,8 +13,8 @@ from regard.errors import UserError
 from regard.inspection.places import CHANNEL_WORDS, expect_places, has_places
 from regard.inspection.text_maps import bert_maps, reading_item
 from regard.tasks.pretrain_bert.data import MASKED, PretrainData
-from regard.tasks.pretrain_bert.metrics import Judgement, Reader, reader
-from regard.tasks.pretrain_bert.predict import Asked, from_row, pieces, predict, read_of
+from regard.tasks.pretrain_bert.metrics import Evaluation, Reader, reader
+from regard.tasks.pretrain_bert.predict import TextInput, from_row, pieces, predict, read_of
 from regard.tasks.pretrain_bert.questions import text_of
 from regard.tasks.several import expect_one, few_names
 from regard.tasks.task import Looked
@@ -27,15 +27,15 @@ READING = (
     "token is guessed from what it reads. The mean is over all layers and heads."
 )
 DRAWN = "A row is what its token read of every token; a hidden one is guessed from what it reads."
-ASKED = {
+QUESTIONS = {
     MASKED: "which words are hidden",
-    "next": "does the second text follow the first in its document",
-    "inverted": "is the second sentence the first, inverted",
-    "inference": "is the second sentence true if the first is",
+    "nsp": "does the second text follow the first in its document",
+    "inversion": "is the second sentence the first, inverted",
+    "nli": "is the second sentence true if the first is",
 }
 
 
-def views(trained: Reader, data: PretrainData, split: str, judged: Judgement) -> list[Section]:
+def views(trained: Reader, data: PretrainData, split: str, judged: Evaluation) -> list[Section]:
     """The sections of a report that only a pretrained reader has."""
     sections: list[Section] = [
         {
@@ -66,7 +66,7 @@ def views(trained: Reader, data: PretrainData, split: str, judged: Judgement) ->
                 "columns": ["question", "right, %", "chance, %", "counting, %", "asked"],
                 "rows": [
                     [
-                        ASKED.get(name, name),
+                        QUESTIONS.get(name, name),
                         round(100 * each.accuracy.value, 1),
                         round(100 * each.chance, 1),
                         None if each.counting is None else round(100 * each.counting.value, 1),
@@ -95,18 +95,18 @@ def views(trained: Reader, data: PretrainData, split: str, judged: Judgement) ->
             )
     if len(data.parts[split].documents.lines):
         rows = text_of(trained.config, data, split).rows
-        asked = [
+        texts = [
             from_row(trained, f"{data.name} {split}:{row}", rows, row)
             for row in range(min(SAMPLES, len(rows)))
         ]
-        sections.append(reading_section(trained, asked))
+        sections.append(reading_section(trained, texts))
     return sections
 
 
-def reading_section(trained: Reader, asked: Sequence[Asked]) -> Section:
+def reading_section(trained: Reader, texts: Sequence[TextInput]) -> Section:
     """What each token read of others, or where no token read any, what was answered alone."""
     if not has_places(trained.model):
-        answers = [[str(answer)] for answer in predict(trained, asked)]
+        answers = [[str(answer)] for answer in predict(trained, texts)]
         return {
             "view": "table",
             "title": "What it answers",
@@ -117,14 +117,14 @@ def reading_section(trained: Reader, asked: Sequence[Asked]) -> Section:
         "view": "reading",
         "title": "Where it looked",
         "words": READING,
-        "data": {"items": readings(trained, asked)},
+        "data": {"items": readings(trained, texts)},
     }
 
 
-def readings(trained: Reader, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+def readings(trained: Reader, texts: Sequence[TextInput]) -> list[dict[str, Any]]:
     """What the view named reading shows of each text."""
     items = []
-    for each, answer in zip(asked, predict(trained, asked), strict=True):
+    for each, answer in zip(texts, predict(trained, texts), strict=True):
         tokens, maps = mapped(trained, each)
         named = [", ".join(word for word, _ in best) for best in answer.words]
         known = "" if each.truth is None else f" It is {each.truth}."
@@ -134,30 +134,30 @@ def readings(trained: Reader, asked: Sequence[Asked]) -> list[dict[str, Any]]:
 
 
 def mapped(
-    trained: Reader, asked: Asked
+    trained: Reader, text: TextInput
 ) -> tuple[list[str], Float[np.ndarray, "layers heads n n"]]:
     """The tokens of a text, and how much each read of each."""
-    read = read_of(trained, asked)
+    read = read_of(trained, text)
     maps = bert_maps(reader(trained).bert, read.words, read.segments, positions=read.positions)
-    tokens = pieces(trained.facts.words, read.words[0].tolist())
+    tokens = pieces(trained.metadata.words, read.words[0].tolist())
     return tokens, maps[0].float().cpu().numpy()
 
 
-def look(trained: Reader, asked: Sequence[Asked], data: Callable[[], PretrainData]) -> Looked:
+def look(trained: Reader, texts: Sequence[TextInput], data: Callable[[], PretrainData]) -> Looked:
     """Which tokens of a text read which, by every head."""
-    asked = [each for each in asked if each.first]
-    if not asked:
+    texts = [each for each in texts if each.first]
+    if not texts:
         raise UserError("there is no text to look at")
     document: Document = {
         "title": "Where it looked, token by token",
-        "subtitle": few_names([each.name for each in asked]),
-        "sections": [reading_section(trained, asked)],
+        "subtitle": few_names([each.name for each in texts]),
+        "sections": [reading_section(trained, texts)],
     }
 
     def draw(path: Path) -> None:
         expect_places(path, trained.model)
-        expect_one(path, len(asked), "text")
-        tokens, maps = mapped(trained, asked[0])
-        text_figure(tokens, tokens, maps, path, title=asked[0].text, caption=DRAWN)
+        expect_one(path, len(texts), "text")
+        tokens, maps = mapped(trained, texts[0])
+        text_figure(tokens, tokens, maps, path, title=texts[0].text, caption=DRAWN)
 
     return Looked(document, draw)

@@ -8,28 +8,28 @@ from typing import Any
 from regard.data.corpus import CORPORA
 from regard.data.registry import lasting
 from regard.errors import ConfigError
-from regard.models.config import PretrainerConfig
-from regard.models.pretrainer import Pretrainer
+from regard.models.config import BertForPretrainingConfig
+from regard.models.pretrainer import BertForPretraining
 from regard.tasks.pretrain_bert.batches import PretrainBatches
-from regard.tasks.pretrain_bert.config import PretrainConfig
-from regard.tasks.pretrain_bert.data import Facts, PretrainData, read, read_other
+from regard.tasks.pretrain_bert.config import PretrainBertConfig
+from regard.tasks.pretrain_bert.data import Metadata, PretrainData, read, read_other
 from regard.tasks.pretrain_bert.loss import held, measure, measured, objective
-from regard.tasks.pretrain_bert.metrics import Judgement, judge, summary
+from regard.tasks.pretrain_bert.metrics import Evaluation, judge, summary
 from regard.tasks.pretrain_bert.predict import parse_inputs, predict
 from regard.tasks.pretrain_bert.report import look, views
 from regard.tasks.task import Task
 
 
-def settle(config: PretrainConfig, data: PretrainData) -> PretrainConfig:
+def settle(config: PretrainBertConfig, data: PretrainData) -> PretrainBertConfig:
     """The model with the words of its data and the questions that count."""
     follows: dict[str, Any] = {
-        "words": len(data.facts.words),
-        "length": config.longest,
-        "asked": config.objectives.asked,
-        "pooler": bool(config.objectives.asked),
+        "vocab_size": len(data.metadata.words),
+        "context_length": config.max_length,
+        "pair_tasks": config.loss_weights.pair_tasks,
+        "pooler": bool(config.loss_weights.pair_tasks),
     }
     for name, value in follows.items():
-        now, default = getattr(config.model, name), getattr(PretrainerConfig(), name)
+        now, default = getattr(config.model, name), getattr(BertForPretrainingConfig(), name)
         if now not in (default, value):
             raise ConfigError(
                 f"model.{name} is {now}, and {data.name} needs {value}: leave it out",
@@ -40,31 +40,31 @@ def settle(config: PretrainConfig, data: PretrainData) -> PretrainConfig:
     return replace(config, data=lasting(config.data, CORPORA), model=model)
 
 
-def build(config: PretrainConfig, facts: Facts, **options: Any) -> Pretrainer:
+def build(config: PretrainBertConfig, facts: Metadata, **options: Any) -> BertForPretraining:
     """The model with its first weights."""
-    return Pretrainer(config.model, **options)
+    return BertForPretraining(config.model, **options)
 
 
-PRETRAIN: Task[PretrainConfig, PretrainData, Facts] = Task(
-    name="pretrain",
+PRETRAIN_BERT: Task[PretrainBertConfig, PretrainData, Metadata] = Task(
+    name="pretrain-bert",
     unit="texts",
     batched="tokens",
-    config=PretrainConfig,
-    facts=Facts,
-    read=read,
-    read_other=read_other,
-    settle=settle,
-    build=build,
+    config=PretrainBertConfig,
+    metadata=Metadata,
+    load_data=read,
+    load_other_data=read_other,
+    resolve=settle,
+    build_model=build,
     batches=PretrainBatches,
-    objective=objective,
-    measure=measure,
+    loss=objective,
+    evaluate_quick=measure,
     measured=measured,
     held=held,
-    judge=judge,
+    evaluate=judge,
     summary=summary,
-    revive=Judgement.from_values,
+    from_dict=Evaluation.from_values,
     parse_inputs=parse_inputs,
     predict=predict,
     look=look,
-    views=views,
+    report=views,
 )

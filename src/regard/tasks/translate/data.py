@@ -33,7 +33,7 @@ FITTED = 2**24  # letters that the vocabulary is fitted to, at the most
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class Metadata:
     """What a run must know of its data to be used without them."""
 
     data: str
@@ -60,7 +60,7 @@ class TranslateData:
     """Parallel texts the way they are translated, and the parts that a run looks at as tokens."""
 
     pairs: PairSet
-    facts: Facts
+    metadata: Metadata
     batch: int  # for what is said of padding
     own: bool = True  # whether its training pairs are those that the model learnt
     tokens: Tokens | None = None  # of the pairs that are learnt, if they have been cut already
@@ -75,29 +75,30 @@ class TranslateData:
         """The pairs that are learnt: those that are not too long."""
         if self.tokens is not None:
             return self.tokens
-        return in_tokens(self.pairs["train"], self.facts.words, self.facts.longest)
+        return in_tokens(self.pairs["train"], self.metadata.words, self.metadata.longest)
 
     @cached_property
     def validation(self) -> Tokens:
         """The pairs whose loss is measured after each epoch."""
-        return in_tokens(self.pairs["validation"], self.facts.words, self.facts.longest)
+        return in_tokens(self.pairs["validation"], self.metadata.words, self.metadata.longest)
 
     def words(self) -> str:
         """What is put into what, what there is, and how much of a batch is padding."""
-        train, validation, test = self.facts.pairs
+        train, validation, test = self.metadata.pairs
         tested = f", {test:,} to test" if test else ""
-        skipped = f", {len(self.facts.skipped):,} left out" if self.facts.skipped else ""
+        skipped = f", {len(self.metadata.skipped):,} left out" if self.metadata.skipped else ""
         lines = [
             way(self.pairs),
-            f"{self.name}: {train:,} pairs to train on, {validation:,} to choose "
-            f"by{tested}; {len(self.facts.words):,} kinds of token{skipped}",
+            f"{self.name}: {train:,} pairs to train on, {validation:,} for "
+            f"validation{tested}; {len(self.metadata.words):,} kinds of token{skipped}",
         ]
         if 0 < self.fitted < train:
             lines.append(f"these are fitted to {self.fitted:,} of them, which is enough")
         tokens = self.train
         if long := train - len(tokens):
             lines.append(
-                f"not learnt are {long:,} of train, with a sentence of over {self.facts.longest} "
+                f"not learnt are {long:,} of train, with a sentence of over "
+                f"{self.metadata.longest} "
                 "tokens"
             )
         bucketed, in_order = (
@@ -113,7 +114,7 @@ class TranslateData:
 
 def read(config: TranslateConfig) -> TranslateData:
     """The pairs a configuration names, with a vocabulary of both languages."""
-    found = read_pairs(config.data, skip_bad=config.skip_bad, direction=config.direction)
+    found = read_pairs(config.data, skip_bad=config.skip_invalid, direction=config.direction)
     for name in ("train", "validation"):
         if not len(found[name]):
             raise UserError(f"{found.name} has no pair in {name}; training needs some")
@@ -121,38 +122,38 @@ def read(config: TranslateConfig) -> TranslateData:
     rows = sample(train.source, FITTED // 2)
     some = train if rows is None else Pairs(only(train.source, rows), only(train.target, rows))
     try:
-        vocabulary = fit_vocabulary(chain(some.source, some.target), config.vocabulary)
+        vocabulary = fit_vocabulary(chain(some.source, some.target), config.tokenizer)
     except ValueError as trouble:
         raise UserError(f"{found.name}: {trouble}") from None
-    tokens = in_tokens(train, vocabulary, config.longest)
-    facts = Facts(
+    tokens = in_tokens(train, vocabulary, config.max_length)
+    facts = Metadata(
         data=found.name,
         digest=found.digest,
         languages=found.languages,
         vocabulary=vocabulary.to_text(),
         pairs=counts(found),
-        longest=config.longest,
+        longest=config.max_length,
         skipped=found.skipped,
         typical=typical_tokens(tokens, vocabulary),
     )
-    data = TranslateData(found, facts, config.batch, tokens=tokens, fitted=len(some))
+    data = TranslateData(found, facts, config.batch_tokens, tokens=tokens, fitted=len(some))
     for name, tokens in (("train", data.train), ("validation", data.validation)):
         if not len(tokens):
             raise UserError(
                 f"every one of {len(found[name]):,} pairs of {name} has a sentence of over "
-                f"longest={config.longest} tokens: say --longest more"
+                f"max_length={config.max_length} tokens: say --max-length more"
             )
     return data
 
 
-def read_other(config: TranslateConfig, facts: Facts, name: str) -> TranslateData:
+def read_other(config: TranslateConfig, facts: Metadata, name: str) -> TranslateData:
     """Other pairs, cut as the run cuts its own, and in its direction if their names tell it."""
     config = change(config, {"data": name})
-    found = read_pairs(config.data, skip_bad=config.skip_bad, like=facts.languages)
+    found = read_pairs(config.data, skip_bad=config.skip_invalid, like=facts.languages)
     theirs = replace(
         facts, data=found.name, digest=found.digest, pairs=counts(found), skipped=found.skipped
     )
-    return TranslateData(found, theirs, config.batch, own=False)
+    return TranslateData(found, theirs, config.batch_tokens, own=False)
 
 
 def way(pairs: PairSet) -> str:
@@ -192,9 +193,9 @@ class PairBatches:
     def __init__(self, config: TranslateConfig, data: TranslateData, device: torch.device) -> None:
         self.tokens, self.device, self.seed = data.train, device, config.train.seed
         self.sizes = self.tokens.sizes
-        self.starts = cut(self.sizes[by_length(self.sizes)], config.batch)
+        self.starts = cut(self.sizes[by_length(self.sizes)], config.batch_tokens)
         home = device if fits(self.tokens, device) else torch.device("cpu")
-        self.pick = Picker(self.tokens, data.facts.words.padding, device, home)
+        self.pick = Picker(self.tokens, data.metadata.words.padding, device, home)
 
     @property
     def shapes(self) -> int:

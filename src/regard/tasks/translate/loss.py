@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 
 import numpy as np
@@ -11,31 +10,31 @@ from torch import Tensor, nn
 
 from regard.data.pair_batches import PairBatch, Picker, Tokens, by_length, cut
 from regard.models.sizes import numbers_held
+from regard.run_folder.metric_lines import metric
 from regard.tasks.translate.config import TranslateConfig
-from regard.tasks.translate.data import Facts, TranslateData
+from regard.tasks.translate.data import Metadata, TranslateData
 from regard.training.fit import Measure
 from regard.training.pair_loss import pair_loss
 from regard.training.step import Objective
 
 MEASURED = 1 << 16  # target tokens of validation, and of training, after each epoch
 AT_ONCE = 1 << 13  # tokens in a batch without gradients
-LIKELIHOOD = "likelihood"
 
 
-def objective(config: TranslateConfig, facts: Facts) -> Objective:
+def objective(config: TranslateConfig, facts: Metadata) -> Objective:
     """Show the model sources and translations so far; sum its loss over the next words."""
 
     def of(model: nn.Module, batch: PairBatch) -> tuple[Tensor, int]:
-        return pair_loss(model, batch, config.smoothing), len(batch.targets)
+        return pair_loss(model, batch, config.label_smoothing), len(batch.targets)
 
     return of
 
 
 def measure(config: TranslateConfig, data: TranslateData, device: torch.device) -> Measure:
-    """The loss of a token on validation and on as much of training, and what it means.
+    """The loss of a token on validation, which decides, and on as much of training.
 
-    The deciding figure is the likelihood, 1 / perplexity: how probable the right next token was
-    found, as a geometric mean. To translate takes far longer, and is left for the end.
+    It is the mean of -log p of the right next token: log(perplexity). To translate takes far
+    longer, and is left for the end.
     """
     parts = {name: batched(tokens, data, device) for name, tokens in sample(data).items()}
 
@@ -44,8 +43,7 @@ def measure(config: TranslateConfig, data: TranslateData, device: torch.device) 
         for name, batches in parts.items():
             total = sum(float(pair_loss(model, batch)) for batch in batches)
             loss = total / sum(len(batch.targets) for batch in batches)
-            figures[f"{name}.{LIKELIHOOD}"] = math.exp(-loss)
-            figures[f"{name}.loss"] = loss
+            figures[metric(name, "loss")] = loss
         return figures
 
     return of
@@ -67,13 +65,13 @@ def measured(data: TranslateData) -> int:
 def held(config: TranslateConfig, data: TranslateData | None) -> int:
     """Numbers that a step holds at the least: of each token of a batch, in every block."""
     tokens = 0 if data is None else int(data.train.sizes.sum())
-    return numbers_held(config.model, min(config.batch, tokens))
+    return numbers_held(config.model, min(config.batch_tokens, tokens))
 
 
 def batched(tokens: Tokens, data: TranslateData, device: torch.device) -> list[PairBatch]:
     """All of some pairs in batches, from short to long."""
     sizes = tokens.sizes
-    order, pick = by_length(sizes), Picker(tokens, data.facts.words.padding, device)
+    order, pick = by_length(sizes), Picker(tokens, data.metadata.words.padding, device)
     starts = cut(sizes[order], AT_ONCE).tolist()
     rows = [order[start:end] for start, end in pairwise(starts)]
     return [pick(torch.from_numpy(some).to(pick.home), sizes[some]) for some in rows]

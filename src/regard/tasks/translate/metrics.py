@@ -15,19 +15,19 @@ from regard.data.entries import all_of
 from regard.data.pairs import Pairs
 from regard.evaluation import translation as scoring
 from regard.evaluation.bootstrap import Interval, bootstrap, checked, interval_from
-from regard.evaluation.translation import Scores
-from regard.generation.sample import Rules, beam_search, greedy
-from regard.models.seq2seq import Sentences, Seq2Seq
+from regard.evaluation.translation import TranslationMetrics
+from regard.generation.sample import GenerationConfig, beam_search, greedy
+from regard.models.seq2seq import Seq2Seq, TokenBatch
 from regard.progress import progress
 from regard.tasks.task import Trained
-from regard.tasks.translate.config import TranslateConfig, WritingConfig
-from regard.tasks.translate.data import Facts, TranslateData, part_of
+from regard.tasks.translate.config import TranslateConfig, TranslateGenerationConfig
+from regard.tasks.translate.data import Metadata, TranslateData, part_of
 from regard.tasks.translate.exchanged import warning
 
-Translator = Trained[TranslateConfig, Facts]
+Translator = Trained[TranslateConfig, Metadata]
 AT_ONCE = 128  # sentences that are translated together
 ROUND = 8  # sources whose lengths are equal when rounded up to this may be translated together
-EXACT, BLEU, LOWER = "exact", "BLEU", "BLEU-lower"
+EXACT, BLEU, LOWER = "exact_match", "BLEU", "bleu_lowercase"
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Written:
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class Evaluation:
     """Every figure of a split, and the translations themselves."""
 
     translations: tuple[str, ...]
-    scores: Scores
+    scores: TranslationMetrics
     decides: str = BLEU  # the name of the figure that does
     ways: Mapping[str, Interval] = field(default_factory=dict)  # exact matches by direction
     cut: int = 0  # sources of which only the beginning was read
@@ -56,25 +56,28 @@ class Judgement:
         figures = {self.decides: self.scores.figures[self.decides], **self.scores.figures}
         return {
             **{name: interval._asdict() for name, interval in figures.items()},
-            "ways": {name: interval._asdict() for name, interval in self.ways.items()},
+            "by_direction": {name: interval._asdict() for name, interval in self.ways.items()},
             "decides": self.decides,
-            "cut": self.cut,
-            "shared": self.shared,
+            "truncated": self.cut,
+            "train_overlap": self.shared,
             "scores": self.scores.to_values(),
             "translations": list(self.translations),
         }
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Judgement:
+    def from_values(cls, values: Mapping[str, Any]) -> Evaluation:
         """What `to_values` was made of."""
         try:
             found = cls(
                 all_of(str, values["translations"]),
-                Scores.from_values(values["scores"]),
+                TranslationMetrics.from_values(values["scores"]),
                 values["decides"],
-                {name: interval_from(interval) for name, interval in values["ways"].items()},
-                values["cut"],
-                values["shared"],
+                {
+                    name: interval_from(interval)
+                    for name, interval in values["by_direction"].items()
+                },
+                values["truncated"],
+                values["train_overlap"],
             )
             if found.decides not in found.scores.figures:
                 raise ValueError(f"no figure is called {found.decides!r:.80}")
@@ -87,19 +90,19 @@ class Judgement:
             raise ValueError(f"these are not the values of a judgement: {trouble}") from None
 
 
-def judge(trained: Translator, data: TranslateData, split: str) -> Judgement:
+def judge(trained: Translator, data: TranslateData, split: str) -> Evaluation:
     """Translate every source of a split, and compare."""
-    part, longest = part_of(data, split), trained.facts.longest
-    sources = [trained.facts.words.encode(text) for text in part.source]
+    part, longest = part_of(data, split), trained.metadata.longest
+    sources = [trained.metadata.words.encode(text) for text in part.source]
     if not data.own:
-        targets = [trained.facts.words.encode(text) for text in part.target]
-        warn_if_exchanged(trained.facts, sources, targets)
+        targets = [trained.metadata.words.encode(text) for text in part.target]
+        warn_if_exchanged(trained.metadata, sources, targets)
     with progress(f"translating {split}", len(sources)) as advance:
-        said = translate(trained, [source[:longest] for source in sources], advance)
-    texts = tuple(each.text for each in said)
+        translations = translate(trained, [source[:longest] for source in sources], advance)
+    texts = tuple(each.text for each in translations)
     scores = scoring.assess(texts, part.target)
     held = data.own and split not in ("train", "all")
-    return Judgement(
+    return Evaluation(
         texts,
         scores,
         decides=deciding(trained, data),
@@ -110,7 +113,7 @@ def judge(trained: Translator, data: TranslateData, split: str) -> Judgement:
 
 
 def warn_if_exchanged(
-    facts: Facts, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]] = ()
+    facts: Metadata, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]] = ()
 ) -> None:
     """Say so where texts look like the language that a run writes; their scores mean nothing."""
     if words := warning(facts.typical, facts.languages, sources, targets):
@@ -121,10 +124,10 @@ def deciding(trained: Translator, data: TranslateData) -> str:
     """Exact matches where only one text is right; else BLEU, of what the model has letters for."""
     if data.pairs.exact:
         return EXACT
-    return LOWER if trained.config.vocabulary.lower else BLEU
+    return LOWER if trained.config.tokenizer.lowercase else BLEU
 
 
-def by_way(part: Pairs, scores: Scores) -> dict[str, Interval]:
+def by_way(part: Pairs, scores: TranslationMetrics) -> dict[str, Interval]:
     """Exact matches of numbers in digits, and of those in words, where a split has both."""
     right = scores.per_pair[EXACT]
     digits = np.array([text.isdigit() for text in part.source])
@@ -142,7 +145,7 @@ def translate(
     Those of about one length are translated together. What a source becomes does not depend on the
     others: all of a batch have the same limit. Of no words, nothing is made.
     """
-    said: list[Written | None] = [None if source else NOTHING for source in sources]
+    translations: list[Written | None] = [None if source else NOTHING for source in sources]
     order = sorted(
         (at for at, source in enumerate(sources) if source), key=lambda at: len(sources[at])
     )
@@ -151,9 +154,9 @@ def translate(
         some = [at for at in order[:AT_ONCE] if len(sources[at]) <= size]
         order = order[len(some) :]
         for at, each in zip(some, write(trained, [sources[at] for at in some]), strict=True):
-            said[at] = each
+            translations[at] = each
         advance(len(some))
-    return [each for each in said if each is not None]
+    return [each for each in translations if each is not None]
 
 
 NOTHING = Written((), "", 0.0, True)
@@ -162,34 +165,38 @@ NOTHING = Written((), "", 0.0, True)
 @torch.no_grad()
 def write(trained: Translator, sources: Sequence[Sequence[int]]) -> list[Written]:
     """A translation of each of some sources, all at once."""
-    how, words = trained.config.writing, trained.facts.words
-    batch = sentences(sources, trained.facts, trained.device)
-    rules = rules_of(trained.facts, how, max(map(len, sources)))
-    if how.beams > 1:
+    how, words = trained.config.generation, trained.metadata.words
+    batch = sentences(sources, trained.metadata, trained.device)
+    rules = rules_of(trained.metadata, how, max(map(len, sources)))
+    if how.num_beams > 1:
         out = beam_search(
-            translator(trained), batch, rules, beams=how.beams, length_penalty=how.penalty
+            translator(trained),
+            batch,
+            rules,
+            beams=how.num_beams,
+            length_penalty=how.length_penalty,
         )
     else:
         out = greedy(translator(trained), batch, rules)
     return [
         Written(tuple(numbers), words.decode(numbers), score, finished)
-        for numbers, score, finished in zip(out.words, out.scores, out.finished, strict=True)
+        for numbers, score, finished in zip(out.tokens, out.scores, out.finished, strict=True)
     ]
 
 
-def rules_of(facts: Facts, how: WritingConfig, length: int) -> Rules:
+def rules_of(facts: Metadata, how: TranslateGenerationConfig, length: int) -> GenerationConfig:
     """How a translation of a source of so many tokens begins and ends."""
     words = facts.words
     never = [words.padding, words.start]
     if "unknown" in words.specials:
         never.append(words.special("unknown"))
-    room = math.ceil(how.factor * rounded(length)) + how.more
-    return Rules(
-        begin=words.start,
-        end=words.end,
-        longest=min(facts.longest + 1, room),
-        no_repeat=how.no_repeat,
-        never=tuple(never),
+    room = math.ceil(how.max_length_ratio * rounded(length)) + how.max_length_extra
+    return GenerationConfig(
+        bos_id=words.start,
+        eos_id=words.end,
+        max_new_tokens=min(facts.longest + 1, room),
+        no_repeat_ngram_size=how.no_repeat_ngram_size,
+        suppress_tokens=tuple(never),
     )
 
 
@@ -197,7 +204,9 @@ def rounded(length: int) -> int:
     return -(-length // ROUND) * ROUND
 
 
-def sentences(sources: Sequence[Sequence[int]], facts: Facts, device: torch.device) -> Sentences:
+def sentences(
+    sources: Sequence[Sequence[int]], facts: Metadata, device: torch.device
+) -> TokenBatch:
     """Sources as the model reads them, each with its end."""
     words = facts.words
     m = 1 + max(map(len, sources))
@@ -205,12 +214,12 @@ def sentences(sources: Sequence[Sequence[int]], facts: Facts, device: torch.devi
     numbers = [row + [words.padding] * (m - len(row)) for row in rows]
     found = torch.tensor(numbers, device=device)
     if all(len(row) == m for row in rows):
-        return Sentences(found)
+        return TokenBatch(found)
     places = [[*range(len(row)), *[-1] * (m - len(row))] for row in rows]
-    return Sentences(found, torch.tensor(places, device=device))
+    return TokenBatch(found, torch.tensor(places, device=device))
 
 
-def summary(judged: Judgement, split: str) -> str:
+def summary(judged: Evaluation, split: str) -> str:
     """Lines for a terminal."""
     lines = [split]
     width = max(map(len, judged.ways), default=0)

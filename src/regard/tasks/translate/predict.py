@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.tasks.inputs import NoItem, OwnSplit, Unreadable
 from regard.tasks.text_inputs import TextReader, parse_texts
-from regard.tasks.translate.data import Facts, TranslateData, part_of
+from regard.tasks.translate.data import Metadata, TranslateData, part_of
 from regard.tasks.translate.metrics import Translator, translate, warn_if_exchanged
 
 
@@ -26,7 +26,7 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Prediction:
     """A sentence and its translation."""
 
     name: str
@@ -52,7 +52,7 @@ def parse_inputs(
     trained: Translator, inputs: Iterable[Any], data: Callable[[], TranslateData]
 ) -> Iterator[Sentence | Unreadable]:
     """What a user names, as sentences."""
-    facts = trained.facts
+    facts = trained.metadata
     reader = TextReader(
         Sentence,
         lambda name, text, _: sentence(facts, name, text),
@@ -61,7 +61,7 @@ def parse_inputs(
     return parse_texts(inputs, reader)
 
 
-def own_split(facts: Facts, data: TranslateData, split: str) -> OwnSplit[Sentence]:
+def own_split(facts: Metadata, data: TranslateData, split: str) -> OwnSplit[Sentence]:
     """Pairs of the run's own data."""
     part = part_of(data, split)
 
@@ -72,7 +72,7 @@ def own_split(facts: Facts, data: TranslateData, split: str) -> OwnSplit[Sentenc
     return OwnSplit(data.name, "pairs", len(part), item)
 
 
-def sentence(facts: Facts, name: str, text: str, truth: str | None = None) -> Sentence:
+def sentence(facts: Metadata, name: str, text: str, truth: str | None = None) -> Sentence:
     """A text of no more tokens than the run reads."""
     tokens = tuple(facts.words.encode(text)) if text.strip() else ()
     if len(tokens) > facts.longest:
@@ -83,11 +83,11 @@ def sentence(facts: Facts, name: str, text: str, truth: str | None = None) -> Se
     return Sentence(name, text, tokens, truth)
 
 
-def predict(trained: Translator, sentences: Sequence[Sentence]) -> list[Answer]:
+def predict(trained: Translator, sentences: Sequence[Sentence]) -> list[Prediction]:
     """A translation of each sentence; of a blank one, nothing."""
-    warn_if_exchanged(trained.facts, [each.tokens for each in sentences if each.truth is None])
-    said = translate(trained, [each.tokens for each in sentences])
+    warn_if_exchanged(trained.metadata, [each.tokens for each in sentences if each.truth is None])
+    translations = translate(trained, [each.tokens for each in sentences])
     return [
-        Answer(each.name, each.text, found.text, found.score, each.truth)
-        for each, found in zip(sentences, said, strict=True)
+        Prediction(each.name, each.text, found.text, found.score, each.truth)
+        for each, found in zip(sentences, translations, strict=True)
     ]

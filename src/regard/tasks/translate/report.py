@@ -16,10 +16,10 @@ from regard.evaluation.translation import best, worst
 from regard.inspection.text_maps import alignment_maps, reading_item
 from regard.tasks.several import expect_one, few_names
 from regard.tasks.task import Looked
-from regard.tasks.translate.data import Facts, TranslateData, part_of
+from regard.tasks.translate.data import Metadata, TranslateData, part_of
 from regard.tasks.translate.metrics import (
     EXACT,
-    Judgement,
+    Evaluation,
     Translator,
     Written,
     sentences,
@@ -45,7 +45,9 @@ DRAWN = (
 )
 
 
-def views(trained: Translator, data: TranslateData, split: str, judged: Judgement) -> list[Section]:
+def views(
+    trained: Translator, data: TranslateData, split: str, judged: Evaluation
+) -> list[Section]:
     """The sections of a report that only a translator has."""
     part = part_of(data, split)
     if len(part) != judged.scores.count:
@@ -54,11 +56,11 @@ def views(trained: Translator, data: TranslateData, split: str, judged: Judgemen
             f"{judged.scores.count:,}: evaluate it again"
         )
     rows = np.linspace(0, len(part) - 1, min(SAMPLES, len(part))).astype(int).tolist()
-    pairs = own_split(trained.facts, data, split)
-    asked = [
+    pairs = own_split(trained.metadata, data, split)
+    sources = [
         pairs.item(row)
         for row in rows
-        if len(trained.facts.words.encode(part.source[row])) <= trained.facts.longest
+        if len(trained.metadata.words.encode(part.source[row])) <= trained.metadata.longest
     ]
     sections: list[Section] = [
         {
@@ -88,26 +90,26 @@ def views(trained: Translator, data: TranslateData, split: str, judged: Judgemen
                     },
                 }
             )
-    if asked:
+    if sources:
         sections.append(
             {
                 "view": "reading",
                 "title": "Where it looked",
                 "words": READING,
-                "data": {"items": readings(trained, asked)},
+                "data": {"items": readings(trained, sources)},
             }
         )
     return sections
 
 
-def headline(judged: Judgement) -> list[dict[str, Any]]:
+def headline(judged: Evaluation) -> list[dict[str, Any]]:
     """The deciding figure first."""
     figures = {judged.decides: judged.scores.figures[judged.decides], **judged.scores.figures}
     shown = {**figures, **{f"exact, {name}": found for name, found in judged.ways.items()}}
     return [{"name": name, "unit": "%", **found._asdict()} for name, found in shown.items()]
 
 
-def gallery(judged: Judgement) -> dict[str, list[int]]:
+def gallery(judged: Evaluation) -> dict[str, list[int]]:
     """Which translations to show: wrong ones and right ones, or the worst and the best."""
     if judged.decides == EXACT:
         right = judged.scores.per_pair[EXACT]
@@ -122,7 +124,7 @@ def gallery(judged: Judgement) -> dict[str, list[int]]:
 
 
 def table_rows(
-    data: TranslateData, split: str, judged: Judgement, rows: Sequence[int]
+    data: TranslateData, split: str, judged: Evaluation, rows: Sequence[int]
 ) -> list[list[Any]]:
     part, each = part_of(data, split), judged.scores.per_pair["chrF"]
     return [
@@ -132,68 +134,68 @@ def table_rows(
 
 
 def look(
-    trained: Translator, asked: Sequence[Sentence], data: Callable[[], TranslateData]
+    trained: Translator, sources: Sequence[Sentence], data: Callable[[], TranslateData]
 ) -> Looked:
     """Which words of a sentence each word of its translation read, by every head."""
-    asked = [each for each in asked if each.tokens]
-    if not asked:
+    sources = [each for each in sources if each.tokens]
+    if not sources:
         raise UserError("there is no sentence to look at")
     document: Document = {
         "title": "Where it looked, token by token",
-        "subtitle": few_names([each.name for each in asked]),
+        "subtitle": few_names([each.name for each in sources]),
         "sections": [
             {
                 "view": "reading",
                 "title": "Translating",
                 "words": READING,
-                "data": {"items": readings(trained, asked)},
+                "data": {"items": readings(trained, sources)},
             }
         ],
     }
 
     def draw(path: Path) -> None:
-        expect_one(path, len(asked), "sentence")
-        (said,) = translate(trained, [asked[0].tokens])
+        expect_one(path, len(sources), "sentence")
+        (translation,) = translate(trained, [sources[0].tokens])
         text_figure(
-            *mapped(trained, asked[0], said),
+            *mapped(trained, sources[0], translation),
             path,
-            title=f"{asked[0].text} → {said.text}",
+            title=f"{sources[0].text} → {translation.text}",
             caption=DRAWN,
         )
 
     return Looked(document, draw)
 
 
-def readings(trained: Translator, asked: Sequence[Sentence]) -> list[dict[str, Any]]:
+def readings(trained: Translator, sources: Sequence[Sentence]) -> list[dict[str, Any]]:
     """What the view named reading shows of each sentence and its translation."""
-    said = translate(trained, [each.tokens for each in asked])
+    translations = translate(trained, [each.tokens for each in sources])
     items = []
-    for each, found in zip(asked, said, strict=True):
+    for each, found in zip(sources, translations, strict=True):
         note = "" if each.truth is None else f"reference: {each.truth}"
         items.append(reading_item(each.name, *mapped(trained, each, found), note=note))
     return items
 
 
 def mapped(
-    trained: Translator, asked: Sentence, said: Written
+    trained: Translator, sentence: Sentence, translation: Written
 ) -> tuple[list[str], list[str], Float[np.ndarray, "layers heads n m"]]:
     """The tokens written, the tokens read, and how much each of the former read of the latter.
 
     A row of the maps belongs to what went in, and tells where the model looked for what came out:
     the row of the start is that of the first token written, and that of the last token the end's.
     """
-    facts = trained.facts
+    facts = trained.metadata
     words = facts.words
-    source = sentences([asked.tokens], facts, trained.device)
+    source = sentences([sentence.tokens], facts, trained.device)
     # After the last token comes the end, unless there was no room: then it was never looked for.
-    before = said.numbers if said.finished else said.numbers[:-1]
+    before = translation.numbers if translation.finished else translation.numbers[:-1]
     went_in = torch.tensor([[words.start, *before]], device=trained.device)
     maps = alignment_maps(translator(trained), source, went_in)[0].float().cpu().numpy()
-    written = pieces(facts, said.numbers) + [ending(facts)] * said.finished
-    return written, [*pieces(facts, asked.tokens), ending(facts)], maps
+    written = pieces(facts, translation.numbers) + [ending(facts)] * translation.finished
+    return written, [*pieces(facts, sentence.tokens), ending(facts)], maps
 
 
-def pieces(facts: Facts, numbers: Sequence[int]) -> list[str]:
+def pieces(facts: Metadata, numbers: Sequence[int]) -> list[str]:
     """Tokens as people read them, each with the space before it, so that they join to the text."""
     words = facts.words
     shown = [words.decode([number]) or words.entry(number) for number in numbers]
@@ -202,5 +204,5 @@ def pieces(facts: Facts, numbers: Sequence[int]) -> list[str]:
     return shown
 
 
-def ending(facts: Facts) -> str:
+def ending(facts: Metadata) -> str:
     return f" {facts.words.entry(facts.words.end)}"

@@ -1,7 +1,7 @@
 /**
  * Figures by epoch, as training writes them, and charts of them that move together.
  *
- * A line has its `epoch` and figures such as "validation.accuracy": a split, a dot, and a quantity.
+ * A line has its `epoch` and figures such as "val/accuracy": a split, a slash, and a quantity.
  * Those of one quantity share a chart.
  */
 
@@ -10,7 +10,9 @@ import { chart } from "regard/chart";
 import { keysOf, printed, sheet } from "regard/print";
 import { savingButtons } from "regard/save";
 
-const SHARES = /accuracy|top\d|precision|recall|f1|share|(^|\.)true$/; // of 1, so in percent
+const SHARES = /accuracy|top\d|precision|recall|f1|share|(^|\/)true_captions$/; // in percent
+
+const SPLITS = { val: "validation", train_eval: "train" }; // train/loss is of none
 
 /** "%" for figures that are shares of 1. */
 export const unitOf = (figure) => (SHARES.test(figure) ? "%" : "");
@@ -19,13 +21,22 @@ export const wordsOf = (quantity = "") => quantity.replaceAll("_", " ");
 
 export const epochOf = (line, i) => line.epoch ?? i + 1;
 
-/** [split, quantity, name] for every figure with a dot in its name that some line has. */
+/** Whether less of a quantity is better. */
+export const lowerIsBetter = (quantity) => ["loss", "error", "perplexity"].includes(quantity);
+
+/** A figure in words: "validation accuracy" for val/accuracy. */
+export function nameOf(name) {
+  const slash = name.indexOf("/");
+  const split = SPLITS[name.slice(0, slash)] ?? name.slice(0, Math.max(0, slash));
+  return `${split} ${wordsOf(name.slice(slash + 1))}`.trim();
+}
+
+/** [split in words, quantity, name] of every figure that some line has of a split. */
 export function figuresIn(lines) {
-  const names = [...new Set(lines.flatMap(Object.keys))].filter((name) => name.includes("."));
-  return names.map((name) => {
-    const dot = name.indexOf(".");
-    return [name.slice(0, dot), name.slice(dot + 1), name];
-  });
+  const names = [...new Set(lines.flatMap(Object.keys))].map((name) => [name, name.indexOf("/")]);
+  return names
+    .filter(([name, slash]) => Object.hasOwn(SPLITS, name.slice(0, slash)))
+    .map(([name, slash]) => [SPLITS[name.slice(0, slash)], name.slice(slash + 1), name]);
 }
 
 /**

@@ -3,7 +3,7 @@
 export const PREVIEW = 24; // tokens of the mask's picture
 const TYPING = 250; // milliseconds in which someone who types may go on
 const ATOMS = ["causal", "window(3)", "sinks(1)", "strided(2)", "dilated(2, 2)", "blocks(3)"];
-ATOMS.push("prefix(2)", "everywhere(1)", "summary(3, 1)", "random_keys(2, 6)");
+ATOMS.push("prefix(2)", "global_tokens(1)", "block_summary(3, 1)", "random_keys(2, 6)");
 
 /** A mask, typed or put together from chips, and its picture on more tokens than the map has. */
 export function maskControl(tools, state, changed) {

@@ -1,16 +1,16 @@
 /**
  * How figures went with the epochs: a chart for each quantity, a colour for each run.
  *
- * The quantity is what follows the dot: "validation.accuracy" and "train.accuracy" share a chart.
+ * The quantity is what follows the slash: "val/accuracy" and "train_eval/accuracy" share a chart.
  */
 
-const DOWN = ["loss", "error", "perplexity"]; // better when smaller
-
 export function render(element, { runs = [] }, { html, empty, colour, format, epochs }) {
-  const { epochCharts, epochOf, figuresIn, legendKey, seriesOf, unitOf, wordsOf } = epochs;
+  const { epochCharts, epochOf, figuresIn, legendKey, lowerIsBetter, seriesOf, unitOf, wordsOf } =
+    epochs;
   const told = toldApart(runs.filter((run) => run.lines?.length)).map((run, i) => {
     const deciding = figuresIn(run.lines).find(([split]) => split === "validation")?.[1];
-    return { ...run, ink: colour.ink(i), deciding, kept: keptOf(run.lines, deciding) };
+    const kept = keptOf(run.lines, deciding, lowerIsBetter);
+    return { ...run, ink: colour.ink(i), deciding, kept };
   });
   const known = told.flatMap((run) => figuresIn(run.lines));
   const quantities = [...new Set(known.map(([, quantity]) => quantity))];
@@ -48,7 +48,7 @@ export function render(element, { runs = [] }, { html, empty, colour, format, ep
       const place = { x: at.at(kept), y: value }; // −1 is the last
       marks.push({ name, ink, kind: "test", shape: "diamond", words, ...place });
     }
-    const figures = run.lines.map((line) => line[`validation.${quantity}`]);
+    const figures = run.lines.map((line) => line[`val/${quantity}`]);
     if (Number.isFinite(figures[kept]) && figures.filter(Number.isFinite).length > 1) {
       marks.push({ ink, x: at[kept], y: figures[kept], shape: "dot" });
     }
@@ -87,11 +87,11 @@ export function render(element, { runs = [] }, { html, empty, colour, format, ep
 }
 
 /** The line whose weights were kept: the last that says so, else the best; −1 where none can be. */
-function keptOf(lines, deciding) {
-  const said = lines.findLastIndex((line) => line.best === true);
+function keptOf(lines, deciding, lowerIsBetter) {
+  const said = lines.findLastIndex((line) => line.is_best === true);
   if (said >= 0) return said;
-  const figures = lines.map((line) => line[`validation.${deciding}`]);
-  const better = DOWN.includes(deciding) ? Math.min : Math.max;
+  const figures = lines.map((line) => line[`val/${deciding}`]);
+  const better = lowerIsBetter(deciding) ? Math.min : Math.max;
   const best = figures.filter(Number.isFinite).reduce((a, b) => better(a, b), better());
   return figures.indexOf(best); // of none the best is infinite, and at no place
 }
