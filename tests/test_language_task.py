@@ -299,7 +299,7 @@ def test_the_same_seed_gives_the_same_text_and_every_sample_is_its_own(run):
     assert run.predict("a dog", generation={"seed": 7}) == found[3:4]  # alone, or with others
     assert run.predict("a dog", seed=8)[0].text != found[3].text
     one, other = run.predict("the cat", "the cat")  # nobody chose a seed, but it is one
-    assert one == other and one.text != run.predict("the cat")[0].text
+    assert one == other and one.seed != run.predict("the cat")[0].seed
     assert run.predict("the cat", seed=one.seed) == [one]
     assert torch.equal(torch.get_rng_state(), state)
     for wrong, words in (({"seed": -1}, "seed=-1"), ({"num_samples": 0}, "num_samples=0")):
