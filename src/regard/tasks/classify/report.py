@@ -197,8 +197,8 @@ def mattered(trained: Classifier, data: ClassifyData, split: str) -> list[Sectio
     about = f"Measured on {found.images} images of {split}; above 0 is better than random."
     return faithfulness_sections(
         found,
-        "Faithfulness: did the patches with most attention matter?",
-        f"{about} {FAITHFUL_WORDS}",
+        "Faithfulness",
+        f"Did the patches with most attention matter? {about} {FAITHFUL_WORDS}",
         parts="patches",
         verb="shown",
     )
